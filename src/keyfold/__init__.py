@@ -1,0 +1,1 @@
+"""Memory for AI agents, keyed, revisioned and safe to repeat."""
