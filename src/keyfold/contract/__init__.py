@@ -1,0 +1,1 @@
+"""The storage contract: the words engines and everything above them share. Pure."""

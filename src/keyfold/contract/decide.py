@@ -1,0 +1,252 @@
+"""The decision at the heart of every write: given what is held, what does this intent do?
+
+Pure: no input or output, no clock. Each engine calls it inside its transaction (or, on services without
+one, after the look-up), so a save means the same everywhere. DESIGN 3, step 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from keyfold.clock import MICROSECOND
+from keyfold.contract.filters import same
+from keyfold.contract.intents import Intent
+from keyfold.errors import Conflict, InvalidRequest, NotFound
+from keyfold.model import UNSET, Outcome, Receipt, Record, Revision
+
+# What the caller says of a record and what a rewrite may change; content first: it differs most often.
+MATERIAL: Final = ("content", "title", "type", "metadata", "tags", "pinned", "expires_at")
+_CLEARED: Final[dict[str, Any]] = {"metadata": {}, "tags": (), "pinned": False, "expires_at": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to write: the record's new state (id empty when it is new) and states to put into its history.
+
+    `deduped` decisions write nothing: `record` is the one held.
+    """
+
+    outcome: Outcome
+    record: Record
+    past: tuple[Revision, ...] = ()
+
+
+def decide(held: Record | None, intent: Intent, now: datetime) -> Decision:
+    """What `intent` does to the record held at its address (None when absent or expired).
+
+    Raises Conflict when another writer came first or an immutable record would change, NotFound when an
+    update has nothing to update.
+    """
+    if intent.expect_revision is not None:
+        check_revision(held, intent)
+    if held is None:
+        if intent.mode == "update":
+            raise NotFound(f"there is no {intent.describe()} to update; save it first")
+        return Decision("created", fresh(intent, now), intent.load.past if intent.load else ())
+    if intent.expect_type is not None and held.type != intent.expect_type:
+        raise NotFound(f"{held.kind} {held.key!r:.200} is {held.type}, not {intent.expect_type}")
+    if intent.mode == "load":
+        return _decide_load(held, intent)
+    if intent.mode == "append":
+        return _decide_append(held, intent)
+    changes = material_changes(held, intent)
+    if not changes:
+        return Decision("deduped", held)
+    return Decision("updated", rewritten(held, intent, changes, now), (past_of(held),))
+
+
+def check_revision(held: Record | None, intent: Intent) -> None:
+    """Raise Conflict unless the record is at the revision the caller expects (0: it must not exist)."""
+    current = held.revision_count if held is not None else 0
+    if current != intent.expect_revision:
+        raise Conflict(
+            f"{intent.describe()} is at revision {current}, not {intent.expect_revision}: "
+            "read it again and repeat the write on what is there now",
+            current_revision=current,
+        )
+
+
+def fresh(intent: Intent, now: datetime) -> Record:
+    """The first state of a record. Its id is the engine's to give."""
+    load = intent.load
+    if intent.type is UNSET or intent.title is UNSET or intent.content is UNSET:
+        raise InvalidRequest("content", "a new record needs type, title and content")
+    assert intent.key is not None, "the engine mints keys before it decides"
+    return Record(
+        "",
+        intent.namespace,
+        intent.kind,
+        intent.key,
+        intent.minted,
+        intent.type,
+        intent.title,
+        intent.content,
+        intent.metadata or {},
+        intent.tags or (),
+        intent.session.id if intent.session is not None else None,
+        load.revision if load is not None else 1,
+        intent.normalized_hash or "",
+        load.created_at if load is not None else now,
+        load.updated_at if load is not None else now,
+        intent.expires_at or None,
+        bool(intent.pinned) if intent.pinned is not UNSET else False,
+        intent.taint,
+        intent.observed_at,
+    )
+
+
+def material_changes(held: Record, intent: Intent) -> dict[str, Any]:
+    """The material fields that the intent passes and that differ from what is held, with their new values."""
+    changes: dict[str, Any] = {}
+    for name in MATERIAL:
+        value = getattr(intent, name)
+        if value is UNSET:
+            continue
+        if value is None:
+            value = _CLEARED[name]
+        elif name == "metadata" and intent.mode == "update":
+            value = merged(held.metadata, value)
+        if not same(getattr(held, name), value):
+            changes[name] = value
+        if name == "content" and intent.dedup_on == "content" and intent.mode == "upsert" and not changes:
+            return {}  # the literal rule: the same text is the same save, whatever else was passed
+    return changes
+
+
+def merged(metadata: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """Metadata with a patch applied: given keys replace, None removes (RFC 7396 at the top level)."""
+    result = {**metadata, **patch}
+    return {key: value for key, value in result.items() if value is not None or key not in patch}
+
+
+def rewritten(held: Record, intent: Intent, changes: dict[str, Any], now: datetime) -> Record:
+    """The next state: same id, revision + 1, created_at kept, updated_at later than before, the current session."""
+    return replace(
+        held,
+        **changes,
+        revision_count=held.revision_count + 1,
+        normalized_hash=intent.normalized_hash if "content" in changes else held.normalized_hash,
+        updated_at=later(now, held),
+        session_id=intent.session.id if intent.session is not None else held.session_id,
+        taint="external" if "external" in (held.taint, intent.taint) else "internal",
+        observed_at=intent.observed_at or held.observed_at,
+    )
+
+
+def later(now: datetime, held: Record) -> datetime:
+    """A record's next time: now, but always after its last, whatever the clock did meanwhile."""
+    return max(now, held.updated_at + MICROSECOND)
+
+
+def past_of(record: Record) -> Revision:
+    """A record's present state as an entry of its history."""
+    return revision_of(record, is_current=False)
+
+
+def revision_of(record: Record, *, is_current: bool = True) -> Revision:
+    """A record's present state as a revision."""
+    return Revision(
+        record.revision_count,
+        record.content,
+        record.title,
+        record.type,
+        record.metadata,
+        record.tags,
+        record.session_id,
+        record.updated_at,
+        is_current,
+        record.normalized_hash,
+        record.pinned,
+        record.expires_at,
+    )
+
+
+def _decide_append(held: Record, intent: Intent) -> Decision:
+    """An immutable record: the same again is a replay, anything else is refused."""
+    if held.content == intent.content and same(held.metadata, intent.metadata or {}):
+        return Decision("deduped", held)
+    raise Conflict(
+        f"{held.kind} {held.key!r:.200} was logged before with another text or role, and what is logged is "
+        "not changed; correct it with mem_update",
+        current_revision=held.revision_count,
+    )
+
+
+def _decide_load(held: Record, intent: Intent) -> Decision:
+    """An import over something held: only states written later than it, and unlike the one before, are added."""
+    load = intent.load
+    assert load is not None
+    coming = fresh(intent, load.updated_at)
+    states = [state for state in (*load.past, revision_of(coming)) if state.written_at > held.updated_at]
+    record, past = held, []
+    for state in states:
+        if _unlike(record, state):
+            past.append(past_of(record))
+            record = _advance(record, state)
+    if record is held:
+        return Decision("deduped", held)
+    return Decision("updated", record, tuple(past))
+
+
+def _unlike(record: Record, state: Revision) -> bool:
+    return not all(same(getattr(record, name), getattr(state, name)) for name in MATERIAL)
+
+
+def _advance(record: Record, state: Revision) -> Record:
+    return replace(
+        record,
+        content=state.content,
+        title=state.title,
+        type=state.type,
+        metadata=state.metadata,
+        tags=state.tags,
+        session_id=state.session_id,
+        pinned=state.pinned,
+        expires_at=state.expires_at,
+        normalized_hash=state.normalized_hash,
+        revision_count=record.revision_count + 1,
+        updated_at=state.written_at,
+    )
+
+
+def find_duplicate(candidates: Sequence[Record], intent: Intent, now: datetime) -> Record | None:
+    """The newest of the records with the same hash that an unkeyed save repeats, within the window; or None.
+
+    A time in the future (a clock that jumped back) counts as within. A window of None is without end,
+    of 0 off.
+    """
+    if intent.dedup_window is not None and intent.dedup_window <= 0:
+        return None
+    for record in sorted(candidates, key=lambda found: found.updated_at, reverse=True):
+        if intent.dedup_window is not None and now - record.updated_at > timedelta(seconds=intent.dedup_window):
+            return None
+        if intent.dedup_on == "content" or repeats(record, intent):
+            return record
+    return None
+
+
+def repeats(record: Record, intent: Intent) -> bool:
+    """Whether an unkeyed save says just what a record says; what was not passed counts as its default."""
+    return record.minted and all(
+        same(getattr(record, name), _CLEARED[name] if value is UNSET or value is None else value)
+        for name in MATERIAL
+        for value in (getattr(intent, name),)
+    )
+
+
+def receipt_of(decision: Decision, identity: str, similar: tuple[str, ...] = ()) -> Receipt:
+    """The answer to the caller."""
+    record = decision.record
+    return Receipt(
+        identity,
+        record.topic_key,
+        decision.outcome,
+        record.revision_count,
+        decision.outcome == "deduped",
+        record.session_id,
+        record.normalized_hash,
+        similar,
+    )

@@ -1,0 +1,250 @@
+"""What the calls of the storage contract carry: a reference, an intent to write, a query, a selector."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from keyfold.clock import to_micros
+from keyfold.contract.filters import EVERYTHING, Filter
+from keyfold.errors import InvalidRequest
+from keyfold.model import KINDS, OBSERVATION, READABLE_KINDS, UNSET, Reach, Record, Revision, Taint, Unset
+
+Mode = Literal["upsert", "append", "update", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Names one record of a namespace: by id (of any kind), or by kind, key and key space."""
+
+    namespace: str
+    id: str | None = None
+    key: str | None = None
+    kind: str = OBSERVATION
+    minted: bool = False
+
+    def describe(self) -> str:
+        """The record in the words of an error message."""
+        if self.id is not None:
+            return f"record {self.id!r:.200}"
+        return f"{self.kind} with key {self.key!r:.200}"
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """A caller's idempotency key: the operation it belongs to and digests of the key and of the body."""
+
+    operation: str
+    key: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUse:
+    """Which session a write belongs to, and what to do with it if (and only if) something is written.
+
+    `explicit`: the caller named it; it is touched, or opened when absent. Otherwise it must be active and
+    touched since `alive_since`, or the engine raises SessionLapsed and nothing is written; with `opens` it
+    is a new one, to be inserted.
+    """
+
+    id: str
+    explicit: bool = False
+    opens: bool = False
+    alive_since: datetime | None = None
+
+
+class SessionLapsed(Exception):
+    """An implicit session is no longer active: the caller resolves one again. Never reaches the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """An import: the times and earlier states that the record brings along. `past` is oldest first."""
+
+    created_at: datetime
+    updated_at: datetime
+    past: tuple[Revision, ...] = ()
+    revision: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One write, as the engine gets it: already validated, redacted and hashed.
+
+    mode `upsert` saves (keyed, or unkeyed when `key` is None or `minted`); `append` writes what may never
+    change (the same again is a replay, another text is Conflict); `update` patches an existing record (by
+    `id` or key) and merges metadata; `load` imports. Fields left UNSET keep what the record has.
+    `expect_type`: the record must be of this type now, else NotFound.
+    """
+
+    namespace: str
+    kind: str = OBSERVATION
+    mode: Mode = "upsert"
+    key: str | None = None
+    minted: bool = False
+    id: str | None = None
+    type: str | Unset = UNSET
+    title: str | Unset = UNSET
+    content: str | Unset = UNSET
+    normalized_hash: str | None = None
+    metadata: dict[str, Any] | Unset | None = UNSET
+    tags: tuple[str, ...] | Unset | None = UNSET
+    pinned: bool | Unset | None = UNSET
+    expires_at: datetime | Unset | None = UNSET
+    observed_at: datetime | None = None
+    taint: Taint = "internal"
+    session: SessionUse | None = None
+    dedup_window: float | None = 60.0
+    dedup_on: Literal["material", "content"] = "material"
+    expect_revision: int | None = None
+    expect_type: str | None = None
+    idempotency: Idempotency | None = None
+    load: Load | None = None
+
+    def describe(self) -> str:
+        """The record in the words of an error message."""
+        return Ref(self.namespace, self.id, self.key, self.kind).describe()
+
+
+Order = Literal["newest", "oldest", "key"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A listing. `position` is where the last page ended (see `position_of`), exclusive."""
+
+    namespace: str
+    reach: Reach = "exact"
+    kinds: tuple[str, ...] = READABLE_KINDS
+    where: Filter = EVERYTHING
+    order: Order = "newest"
+    keyed_only: bool = False
+    position: str | None = None
+    limit: int = 50
+    want_total: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """A search for words. `text` has at least one character that is not white space."""
+
+    namespace: str
+    text: str
+    reach: Reach = "exact"
+    kinds: tuple[str, ...] = READABLE_KINDS
+    where: Filter = EVERYTHING
+    limit: int = 10
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One match of a search: the record, its score in [0, 1] and, when explained, the parts of it."""
+
+    record: Record
+    score: float
+    parts: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPage:
+    """The best matches and how many there were in all."""
+
+    items: tuple[Found, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of records; `position` is where the next one starts, None when this was the last."""
+
+    items: tuple[Record, ...]
+    total: int
+    position: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """What to forget: one record by `ref`, those a filter matches, or with `everything` all of the namespace.
+
+    Exactly one of the three is given. `everything` takes sessions, statistics and the name itself along.
+    """
+
+    namespace: str
+    ref: Ref | None = None
+    where: Filter | None = None
+    everything: bool = False
+    reach: Reach = "exact"
+    dry_run: bool = False
+    idempotency: Idempotency | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A record's states, newest first (the current one included); `complete` is false where some are gone."""
+
+    record: Record | None
+    revisions: tuple[Revision, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much a namespace holds, in one look. Expired records are not counted."""
+
+    total: int
+    by_kind: dict[str, int]
+    by_type: dict[str, int]
+    keyed: int
+    pinned: int
+    revisions: int
+    oldest: datetime | None
+    newest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether an engine can serve, and a few facts (never secrets)."""
+
+    ok: bool
+    engine: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can and cannot do; asked before a call, so that nothing is dropped in silence."""
+
+    engine: str
+    history: bool = True
+    transactions: bool = True
+    expect_revision: bool = True
+    idempotency: bool = True
+    dedup_window: bool = True  # False: unkeyed duplicates are found whatever their age
+    search: bool = True
+    erasure: bool = True
+    reach: bool = True
+    load: bool = True
+    answers: bool = False  # whether mem_recall is served
+
+
+def position_of(record: Record, order: Order) -> str:
+    """The place of a record in a listing, as text: what a cursor wraps and a timeline starts from."""
+    if order == "key":
+        return json.dumps([record.namespace, KINDS.index(record.kind), int(record.minted), record.key])
+    return f"{to_micros(record.updated_at)}.{record.id}"
+
+
+def read_position(position: str, order: Order) -> tuple[Any, ...]:
+    """The sort key behind a position: (namespace, kind number, minted, key), or (microseconds, id)."""
+    try:
+        if order == "key":
+            namespace, kind, minted, key = json.loads(position)
+            return str(namespace), int(kind), int(minted), str(key)
+        micros, _, identity = position.partition(".")
+        return int(micros), identity
+    except (ValueError, TypeError):
+        raise InvalidRequest("cursor", "it is not one that a listing of this order gave") from None

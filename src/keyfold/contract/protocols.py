@@ -1,0 +1,94 @@
+"""The storage contract: what an engine offers, blocking and async. See DESIGN 2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from keyfold.contract.intents import (
+    Capabilities,
+    Counts,
+    FoundPage,
+    Health,
+    Intent,
+    Page,
+    Past,
+    Query,
+    Ref,
+    SearchQuery,
+    Selector,
+)
+from keyfold.model import DeleteResult, Reach, Receipt, Record
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """A blocking engine. Safe to use from several threads at once. A failed call changes nothing."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can and cannot do."""
+        ...
+
+    def store(self, intent: Intent) -> Receipt:
+        """Carry out one write and say what it did. Conflict, NotFound, SessionLapsed, StoreError."""
+        ...
+
+    def store_many(self, intents: Sequence[Intent]) -> list[Receipt]:
+        """Carry out writes in order, in one transaction where there is one; a receipt each."""
+        ...
+
+    def get(self, ref: Ref) -> Record | None:
+        """One record, or None when it is absent, expired or another namespace's."""
+        ...
+
+    def page(self, query: Query) -> Page:
+        """List records in a total order."""
+        ...
+
+    def search(self, query: SearchQuery) -> FoundPage:
+        """The records that match the words best."""
+        ...
+
+    def forget(self, selector: Selector) -> DeleteResult:
+        """Remove records with their history, index entries and idempotency keys."""
+        ...
+
+    def count(self, namespace: str, reach: Reach = "exact") -> Counts:
+        """How much is there."""
+        ...
+
+    def namespaces(self, prefix: str = "") -> list[str]:
+        """The names that hold anything, sorted; `prefix` is of whole segments (see reach)."""
+        ...
+
+    def history(self, ref: Ref) -> Past:
+        """The states of one record, newest first."""
+        ...
+
+    def health(self) -> Health:
+        """Whether it can serve."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; later calls raise Unavailable. Closing twice is fine."""
+        ...
+
+
+@runtime_checkable
+class AsyncEngine(Protocol):
+    """The same, awaited."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+    async def store(self, intent: Intent) -> Receipt: ...
+    async def store_many(self, intents: Sequence[Intent]) -> list[Receipt]: ...
+    async def get(self, ref: Ref) -> Record | None: ...
+    async def page(self, query: Query) -> Page: ...
+    async def search(self, query: SearchQuery) -> FoundPage: ...
+    async def forget(self, selector: Selector) -> DeleteResult: ...
+    async def count(self, namespace: str, reach: Reach = "exact") -> Counts: ...
+    async def namespaces(self, prefix: str = "") -> list[str]: ...
+    async def history(self, ref: Ref) -> Past: ...
+    async def health(self) -> Health: ...
+    async def close(self) -> None: ...
