@@ -30,6 +30,9 @@ class Unset(Enum):
     def __repr__(self) -> str:
         return "UNSET"
 
+    def __bool__(self) -> Literal[False]:
+        return False
+
 
 UNSET: Final = Unset.UNSET
 

@@ -128,7 +128,7 @@ def rewritten(held: Record, intent: Intent, changes: dict[str, Any], now: dateti
         held,
         **changes,
         revision_count=held.revision_count + 1,
-        normalized_hash=intent.normalized_hash if "content" in changes else held.normalized_hash,
+        normalized_hash=(intent.normalized_hash or "") if "content" in changes else held.normalized_hash,
         updated_at=later(now, held),
         session_id=intent.session.id if intent.session is not None else held.session_id,
         taint="external" if "external" in (held.taint, intent.taint) else "internal",

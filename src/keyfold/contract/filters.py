@@ -80,7 +80,7 @@ def conditions(where: Mapping[str, Any]) -> tuple[Condition, ...]:
     """
     found: list[Condition] = []
     for key, wanted in where.items():
-        if not isinstance(key, str) or not key:  # type: ignore[redundant-expr]  # callers are not all typed
+        if not isinstance(key, str) or not key:
             raise InvalidRequest("filter", "every metadata key must be a non-empty string")
         path = (key,)
         if not isinstance(wanted, Mapping):

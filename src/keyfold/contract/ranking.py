@@ -55,7 +55,7 @@ def relevance(frequencies: Sequence[int], length: int, weights: Sequence[float],
 def recency(then: datetime, now: datetime) -> float:
     """1.0 for now, half of it every 30 days; a time in the future counts as now."""
     age: float = max(0.0, (now - then).total_seconds())
-    return 0.5 ** (age / HALF_LIFE)
+    return float(0.5 ** (age / HALF_LIFE))
 
 
 def search_score(share: float, every_word: bool, record: Record, now: datetime) -> tuple[float, dict[str, float]]:
