@@ -109,17 +109,21 @@ def material_changes(held: Record, intent: Intent) -> dict[str, Any]:
             value = _CLEARED[name]
         elif name == "metadata" and intent.mode == "update":
             value = merged(held.metadata, value)
-        if not same(getattr(held, name), value):
+        if not _alike(name, getattr(held, name), value):
             changes[name] = value
         if name == "content" and intent.dedup_on == "content" and intent.mode == "upsert" and not changes:
             return {}  # the literal rule: the same text is the same save, whatever else was passed
     return changes
 
 
+def _alike(name: str, one: Any, other: Any) -> bool:
+    """Whether two values of a material field say the same; the order of tags says nothing."""
+    return set(one) == set(other) if name == "tags" else same(one, other)
+
+
 def merged(metadata: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """Metadata with a patch applied: given keys replace, None removes (RFC 7396 at the top level)."""
-    result = {**metadata, **patch}
-    return {key: value for key, value in result.items() if value is not None or key not in patch}
+    """Metadata with a patch applied: given keys replace, those whose value is UNSET go."""
+    return {key: value for key, value in {**metadata, **patch}.items() if value is not UNSET}
 
 
 def rewritten(held: Record, intent: Intent, changes: dict[str, Any], now: datetime) -> Record:
@@ -192,7 +196,7 @@ def _decide_load(held: Record, intent: Intent) -> Decision:
 
 
 def _unlike(record: Record, state: Revision) -> bool:
-    return not all(same(getattr(record, name), getattr(state, name)) for name in MATERIAL)
+    return not all(_alike(name, getattr(record, name), getattr(state, name)) for name in MATERIAL)
 
 
 def _advance(record: Record, state: Revision) -> Record:
@@ -231,7 +235,7 @@ def find_duplicate(candidates: Sequence[Record], intent: Intent, now: datetime) 
 def repeats(record: Record, intent: Intent) -> bool:
     """Whether an unkeyed save says just what a record says; what was not passed counts as its default."""
     return record.minted and all(
-        same(getattr(record, name), _CLEARED[name] if value is UNSET or value is None else value)
+        _alike(name, getattr(record, name), _CLEARED[name] if value is UNSET or value is None else value)
         for name in MATERIAL
         for value in (getattr(intent, name),)
     )

@@ -43,6 +43,7 @@ class Filter:
     tags: tuple[str, ...] = ()
     tags_any: tuple[str, ...] = ()
     metadata: tuple[Condition, ...] = ()
+    pinned: bool | None = None
     session_id: str | None = None
     topic_prefix: str | None = None
     updated_since: datetime | None = None
@@ -57,8 +58,8 @@ class Filter:
 
     @property
     def needs_record(self) -> bool:
-        """Whether tags or metadata are looked at (the parts that live in JSON on most engines)."""
-        return bool(self.tags or self.tags_any or self.metadata)
+        """Whether tags, metadata or pins are looked at (the parts that most engines test record by record)."""
+        return bool(self.tags or self.tags_any or self.metadata or self.pinned is not None)
 
     def digest(self) -> str:
         """Eight hex digits that tell filters apart: a cursor carries them, so that it is used with its own filter."""
@@ -117,6 +118,7 @@ def matches(record: Record, where: Filter) -> bool:
     return (
         _in_scope(record, where)
         and _in_time(record, where)
+        and (where.pinned is None or record.pinned == where.pinned)
         and all(tag in record.tags for tag in where.tags)
         and (not where.tags_any or any(tag in record.tags for tag in where.tags_any))
         and all(holds(record.metadata, condition) for condition in where.metadata)
