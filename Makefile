@@ -1,0 +1,70 @@
+# Every target works on a fresh clone: it makes .venv, installs what it needs, then runs.
+# A second run is quick: the stamps in .venv change only when pyproject.toml does.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
+EXTRAS ?= all
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help test tour lint format bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+test: $(VENV)/.test ## Run the tests (ARGS="-k name" passes options on)
+	@$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+tour: $(VENV)/.core ## See Keyfold at work in a minute, in a store of its own
+	@$(BIN)/keyfold tour $(ARGS)
+
+lint: $(VENV)/.dev ## Check style, types and the direction of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy --strict src
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## Put the code into the one style
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.test ## Measure, and print the figures
+	@set -e; for file in bench/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" $(ARGS); done
+
+clean: ## Remove the virtual environment, caches and builds
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --clear: an environment that was interrupted half-way is made again.
+$(VENV)/.made:
+	@command -v $(PYTHON) >/dev/null 2>&1 \
+	  || { echo "Keyfold needs Python 3.11 or newer, and '$(PYTHON)' was not found. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Keyfold needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	@echo "Making $(VENV) with $$($(PYTHON) -V)"
+	@$(PYTHON) -m venv --clear $(VENV) \
+	  || { echo "This Python cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
+	@touch $@
+
+$(VENV)/.core: pyproject.toml $(VENV)/.made
+	@echo "Installing Keyfold"
+	@$(PIP) install --editable .
+	@touch $@
+
+# The pip of a new environment may be too old to know dependency groups (25.1 brought --group).
+$(VENV)/.pip: $(VENV)/.made
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml $(VENV)/.pip
+	@echo "Installing Keyfold with its extras and what the tests need"
+	@$(PIP) install --editable '.[$(EXTRAS)]' --group test
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.test
+	@echo "Installing the linters"
+	@$(PIP) install --group dev
+	@touch $@
