@@ -25,7 +25,7 @@ lint: $(VENV)/.dev ## Check style, types and the direction of imports
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy --strict src
 	@$(BIN)/basedpyright
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.dev ## Put the code into the one style
 	@$(BIN)/ruff check --fix-only --quiet .

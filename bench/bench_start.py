@@ -6,30 +6,32 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+SCRIPT = Path(sys.executable).with_name("keyfold")
 COMMANDS = {
-    "python": ["-c", "pass"],
-    "import keyfold": ["-c", "import keyfold"],
-    "keyfold --help": ["-m", "keyfold.cli", "--help"],
+    "python": [sys.executable, "-c", "pass"],
+    "import keyfold": [sys.executable, "-c", "import keyfold"],
+    "keyfold --help": [str(SCRIPT), "--help"],
 }
 RUNS = 30
 
 
-def milliseconds(arguments: list[str]) -> list[float]:
+def milliseconds(command: list[str]) -> list[float]:
     """Times of whole processes, without the first, which warms the file cache."""
     times = []
     for _ in range(RUNS + 1):
         start = time.perf_counter()
-        subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         times.append((time.perf_counter() - start) * 1000)
     return times[1:]
 
 
 def main() -> None:
     print(f"{'whole process':<16} {'median':>8} {'fastest':>8}   ({RUNS} runs, ms)")
-    for name, arguments in COMMANDS.items():
+    for name, command in COMMANDS.items():
         try:
-            times = milliseconds(arguments)
+            times = milliseconds(command)
         except subprocess.CalledProcessError as error:
             print(f"{name:<16} failed with exit status {error.returncode}")
             continue
