@@ -1,0 +1,1 @@
+"""The engines: the only place with sockets, files and threads."""
