@@ -7,7 +7,9 @@ from keyfold.model import Reach
 
 def above(namespace: str) -> tuple[str, ...]:
     """The namespaces above one, outermost first: `a/b/c` has `a` and `a/b`."""
-    return tuple(namespace[:place] for place, character in enumerate(namespace) if character == "/" and place > 0)
+    return tuple(
+        namespace[:place] for place, character in enumerate(namespace) if character == "/" and place > 0
+    )
 
 
 def within(candidate: str, namespace: str, reach: Reach) -> bool:

@@ -49,6 +49,7 @@ from keyfold.model import (
     Reach,
     Receipt,
     Record,
+    Revision,
 )
 from keyfold.text.keys import fold_key
 
@@ -171,7 +172,8 @@ class InMemoryEngine:
         if held is None and intent.key is None:
             intent = replace(intent, key=ulid(to_micros(now), os.urandom(10)), minted=True)
         decision = decide(held, intent, now)
-        record, similar = decision.record, ()
+        record = decision.record
+        similar: tuple[str, ...] = ()
         if decision.outcome != "deduped":
             self._use_session(state, intent.namespace, intent.session, now)
         if decision.outcome == "created":
@@ -199,7 +201,7 @@ class InMemoryEngine:
         ]
         return find_duplicate(candidates, intent, now)
 
-    def _readable(self, past: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _readable(self, past: tuple[Revision, ...]) -> tuple[Revision, ...]:
         """The past states that are kept: with the current one they are `keep_revisions`."""
         kept = self._config.keep_revisions
         return past if kept is None else past[max(0, len(past) - (kept - 1)) :]
@@ -211,8 +213,10 @@ class InMemoryEngine:
         entry = state.find(Ref(namespace, key=use.id, kind=SESSION), now)
         if not use.explicit and not use.opens:
             alive = entry is not None and entry.record.type == ACTIVE
-            recent = alive and entry is not None and (
-                use.alive_since is None or entry.record.updated_at >= use.alive_since
+            recent = (
+                alive
+                and entry is not None
+                and (use.alive_since is None or entry.record.updated_at >= use.alive_since)
             )
             if not recent:
                 raise SessionLapsed(use.id)
@@ -225,7 +229,9 @@ class InMemoryEngine:
     def _chosen(self, state: State, selector: Selector, now: datetime) -> list[Entry]:
         given = (selector.ref is not None, selector.where is not None, selector.everything)
         if sum(given) != 1:
-            raise InvalidRequest("selector", "say what to forget in exactly one way: a record, a filter or everything")
+            raise InvalidRequest(
+                "selector", "say what to forget in exactly one way: a record, a filter or everything"
+            )
         if selector.ref is not None:
             entry = state.find(selector.ref, now)
             return [entry] if entry is not None else []

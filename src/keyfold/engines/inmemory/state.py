@@ -108,7 +108,9 @@ class State:
 
     def put(self, entry: Entry) -> None:
         """Set the record of an id and its past."""
-        self.entries[entry.record.id] = Entry(copied(entry.record), tuple(copied(past) for past in entry.past))
+        self.entries[entry.record.id] = Entry(
+            copied(entry.record), tuple(copied(past) for past in entry.past)
+        )
 
     def remove(self, identity: str) -> None:
         """Forget a record, its past and the idempotency keys that answer with it."""
