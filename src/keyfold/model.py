@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import Enum
-from typing import Any, Final, Generic, Literal, TypeVar, overload
+from typing import Any, Final, Generic, Literal, Self, TypeVar, overload
 
 from keyfold.clock import to_text
 
@@ -319,7 +319,7 @@ class ContextText(str):
     __slots__ = ("truncated",)
     truncated: bool
 
-    def __new__(cls, text: str, *, truncated: bool) -> ContextText:
+    def __new__(cls, text: str, *, truncated: bool) -> Self:
         self = super().__new__(cls, text)
         self.truncated = truncated
         return self

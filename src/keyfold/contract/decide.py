@@ -225,7 +225,9 @@ def find_duplicate(candidates: Sequence[Record], intent: Intent, now: datetime) 
     if intent.dedup_window is not None and intent.dedup_window <= 0:
         return None
     for record in sorted(candidates, key=lambda found: found.updated_at, reverse=True):
-        if intent.dedup_window is not None and now - record.updated_at > timedelta(seconds=intent.dedup_window):
+        if intent.dedup_window is not None and now - record.updated_at > timedelta(
+            seconds=intent.dedup_window
+        ):
             return None
         if intent.dedup_on == "content" or repeats(record, intent):
             return record

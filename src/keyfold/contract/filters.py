@@ -63,7 +63,9 @@ class Filter:
 
     def digest(self) -> str:
         """Eight hex digits that tell filters apart: a cursor carries them, so that it is used with its own filter."""
-        parts = {item.name: plain(getattr(self, item.name)) for item in fields(self) if item.name != "metadata"}
+        parts = {
+            item.name: plain(getattr(self, item.name)) for item in fields(self) if item.name != "metadata"
+        }
         parts["metadata"] = [[list(c.path), c.operator, plain(c.value)] for c in self.metadata]
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -88,7 +90,9 @@ def conditions(where: Mapping[str, Any]) -> tuple[Condition, ...]:
             found.append(Condition(path, "eq", wanted))
             continue
         if not wanted:
-            raise InvalidRequest("filter", f"condition {len(found) + 1} has no operator; allowed: {', '.join(OPERATORS)}")
+            raise InvalidRequest(
+                "filter", f"condition {len(found) + 1} has no operator; allowed: {', '.join(OPERATORS)}"
+            )
         for name, value in wanted.items():
             operator = str(name).removeprefix("$")
             if operator not in OPERATORS:
@@ -108,7 +112,9 @@ def _condition(path: tuple[str, ...], operator: Any, value: Any) -> Condition:
         if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
             raise InvalidRequest("filter", "the operator in takes a list of values")
         return Condition(path, operator, tuple(value))
-    if operator in ("gt", "gte", "lt", "lte") and (isinstance(value, bool) or not isinstance(value, (int, float, str))):
+    if operator in ("gt", "gte", "lt", "lte") and (
+        isinstance(value, bool) or not isinstance(value, (int, float, str))
+    ):
         raise InvalidRequest("filter", f"the operator {operator} takes a number or a string")
     return Condition(path, operator, value)
 

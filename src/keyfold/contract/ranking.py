@@ -58,7 +58,9 @@ def recency(then: datetime, now: datetime) -> float:
     return float(0.5 ** (age / HALF_LIFE))
 
 
-def search_score(share: float, every_word: bool, record: Record, now: datetime) -> tuple[float, dict[str, float]]:
+def search_score(
+    share: float, every_word: bool, record: Record, now: datetime
+) -> tuple[float, dict[str, float]]:
     """A record's search score in [0, 1] and the parts it is made of."""
     fresh = recency(record.updated_at, now)
     revisions = min(record.revision_count, REVISION_CAP) / REVISION_CAP

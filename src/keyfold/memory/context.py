@@ -1,0 +1,99 @@
+"""The memories that matter, rendered as text for a prompt within a hard budget of characters."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from keyfold.contract import calls
+from keyfold.contract.filters import Filter
+from keyfold.contract.intents import Query, SearchQuery
+from keyfold.contract.ranking import context_score
+from keyfold.flow import Plan
+from keyfold.memory import checks
+from keyfold.memory.core import Core
+from keyfold.model import OBSERVATION, SUMMARY, ContextText, Reach, Record
+
+DEFAULT_BUDGET: Final = 8_000
+CANDIDATES: Final = 300  # how many of the newest are weighed
+PINNED: Final = 50
+LONGEST_SHARE: Final = 4  # no memory takes more than a quarter of the budget
+SHORTEST_CUT: Final = 40  # below this a cut text says nothing
+
+
+def mem_context(
+    core: Core,
+    user_id: str,
+    *,
+    query: str | None = None,
+    budget: int = DEFAULT_BUDGET,
+    reach: Reach = "exact",
+) -> Plan[ContextText]:
+    """The memories that matter most, or that answer `query` best, as text of at most `budget` characters.
+
+    Pinned ones come first, then by context score (0.5 recency, 0.3 revisions, 0.2 type) or by search
+    score. What did not fit is marked in the text, and `truncated` is True. `budget` is at most 1,000,000.
+    """
+    user = checks.name("user_id", user_id)
+    characters = checks.whole("budget", budget, 1, checks.MAX_BUDGET)
+    words = None
+    if query is not None:
+        words = checks.text("query", query, checks.MAX_QUERY_BYTES)
+    return (yield from render_context(core, user, words, characters, core.reach(reach)))
+
+
+def render_context(core: Core, user: str, words: str | None, budget: int, reach: Reach) -> Plan[ContextText]:
+    """mem_context, validated."""
+    if words is not None:
+        core.needs("search", "leave the query out")
+        found = yield from calls.search(SearchQuery(user, words, reach, limit=CANDIDATES))
+        return render([item.record for item in found.items], found.total, budget)
+    kinds = (OBSERVATION, SUMMARY)
+    newest = yield from calls.page(Query(user, reach, kinds, limit=CANDIDATES))
+    pinned = yield from calls.page(
+        Query(user, reach, kinds, Filter(pinned=True), limit=PINNED, want_total=False)
+    )
+    now = core.now()
+    weighed = sorted(newest.items, key=lambda record: context_score(record, now), reverse=True)
+    ordered = {record.id: record for record in (*pinned.items, *weighed)}
+    return render(list(ordered.values()), newest.total, budget)
+
+
+def render(records: list[Record], total: int, budget: int) -> ContextText:
+    """Records as text, in order, within a budget; the last line says what was left out."""
+    blocks: list[str] = []
+    used, cut = 0, False
+    longest = max(budget // LONGEST_SHARE, 200)
+    reserve = len(_left_out(total))
+    for place, record in enumerate(records):
+        block, shortened = block_of(record, longest)
+        room = budget - used - (reserve if place + 1 < total or shortened or cut else 0)
+        if len(block) > room:
+            block, shortened = block_of(record, room)
+            if not block:
+                break
+        blocks.append(block)
+        used += len(block)
+        cut = cut or shortened
+    missing = max(total - len(blocks), 0)
+    text = "".join(blocks)
+    if missing or cut:
+        text += _left_out(missing)[: budget - len(text)]
+    return ContextText(text.rstrip("\n")[:budget], truncated=bool(missing or cut))
+
+
+def _left_out(missing: int) -> str:
+    return f"[cut to the budget: {missing} more]" if missing else "[cut to the budget]"
+
+
+def block_of(record: Record, room: int) -> tuple[str, bool]:
+    """One memory as text of at most `room` characters, and whether it was cut; empty when it cannot fit."""
+    name = f", {record.topic_key}" if record.topic_key is not None else ""
+    head = f"## {record.title} [{record.type}{name}] {record.updated_at:%Y-%m-%d} #{record.id}\n"
+    whole = f"{head}{record.content}\n\n"
+    if len(whole) <= room:
+        return whole, False
+    tail = " …[cut]\n\n"
+    left = room - len(head) - len(tail)
+    if left < SHORTEST_CUT:
+        return "", True
+    return f"{head}{record.content[:left].rstrip()}{tail}", True

@@ -1,0 +1,111 @@
+"""What agents log and read in: turns of conversations, which never change, and documents, keyed by their source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from keyfold.contract.intents import Intent
+from keyfold.contract.keys import turn_key
+from keyfold.contract.prepare import prepare
+from keyfold.errors import InvalidRequest
+from keyfold.flow import Plan
+from keyfold.memory import checks
+from keyfold.memory.core import Core
+from keyfold.memory.writes import stored
+from keyfold.model import DOCUMENT, TURN, SaveResult
+
+ROLE_BYTES: Final = 64
+
+
+def mem_log_turn(
+    core: Core,
+    user_id: str,
+    *,
+    thread_id: str,
+    index: int,
+    role: str,
+    text: str,
+    at: datetime | None = None,
+    tool_calls: Sequence[Any] = (),
+    wait: str = "accepted",
+    session_id: str | None = None,
+    idempotency_key: str | None = None,
+) -> Plan[SaveResult]:
+    """Log one turn of a conversation. It is immutable per (thread_id, index).
+
+    The same turn again is a replay; another text, role or tool call at that place is Conflict (correct it
+    with mem_update). `index` counts from 0. `wait` matters to engines over a network; here a turn is
+    durable when the call returns.
+    """
+    user = checks.name("user_id", user_id)
+    thread = checks.name("thread_id", thread_id)
+    place = checks.whole("index", index, 0, checks.MAX_INDEX)
+    who = checks.text("role", role, ROLE_BYTES)
+    checks.choice("wait", wait, ("accepted", "listed", "settled"))
+    if isinstance(tool_calls, (str, bytes, Mapping)):
+        raise InvalidRequest("tool_calls", "must be a list")
+    used = checks.json_value("tool_calls", list(tool_calls))
+    content, digest = prepare(checks.content(core.config, "text", text, blank=bool(used)))
+    metadata: dict[str, Any] = {"thread_id": thread, "index": place, "role": who}
+    if used:
+        metadata["tool_calls"] = used
+    moment = checks.moment("at", at)
+    body = {**metadata, "text": content, "at": moment, "session": session_id}
+    intent = Intent(
+        user,
+        TURN,
+        "append",
+        turn_key(thread, place),
+        type=TURN,
+        title=who,
+        content=content,
+        normalized_hash=digest,
+        metadata=metadata,
+        observed_at=moment,
+        taint="external" if who == "tool" else "internal",
+        idempotency=core.idempotency("mem_log_turn", idempotency_key, body),
+    )
+    return (yield from stored(core, (intent,), session_id))[0]
+
+
+def mem_add_document(
+    core: Core,
+    user_id: str,
+    *,
+    source: str,
+    text: str,
+    title: str | None = None,
+    mime: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    session_id: str | None = None,
+    idempotency_key: str | None = None,
+) -> Plan[SaveResult]:
+    """Store a document under its source (a path, a URL): sent again unchanged it is deduped, changed a new revision.
+
+    `source` takes at most 512 bytes and is kept in the metadata with `mime`; `title` defaults to it.
+    """
+    user = checks.name("user_id", user_id)
+    origin = checks.text("source", source, checks.MAX_NAME_BYTES)
+    content, digest = prepare(checks.content(core.config, "text", text))
+    safe_title = checks.text("title", title, checks.MAX_TITLE_BYTES) if title is not None else origin
+    facts: dict[str, Any] = {**(checks.metadata(metadata) or {}), "source": origin}
+    if mime is not None:
+        facts["mime"] = checks.text("mime", mime, checks.MAX_TAG_BYTES)
+    body = {"text": content, "title": safe_title, "metadata": facts, "session": session_id}
+    intent = Intent(
+        user,
+        DOCUMENT,
+        "upsert",
+        origin,
+        type=DOCUMENT,
+        title=safe_title,
+        content=content,
+        normalized_hash=digest,
+        metadata=facts,
+        taint="external",
+        dedup_on=core.config.dedup_on,
+        idempotency=core.idempotency("mem_add_document", idempotency_key, body),
+    )
+    return (yield from stored(core, (intent,), session_id))[0]

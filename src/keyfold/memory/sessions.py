@@ -1,0 +1,332 @@
+"""Sessions: stretches of work of one user, several at a time if need be, as plans. DESIGN 4.
+
+A session is a record of kind `session`, its key the session's id, its type its status. What was said of
+it is a record of kind `summary` under the same key. A session closed automatically holds the addresses
+of what it contained, and its summary is rendered on reading, so that nothing forgotten lives on in it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+from uuid import uuid4
+
+from keyfold.clock import from_text, to_text
+from keyfold.contract import calls
+from keyfold.contract.filters import Filter
+from keyfold.contract.intents import Idempotency, Intent, Query, Ref, SessionUse
+from keyfold.contract.prepare import prepare
+from keyfold.errors import NotFound
+from keyfold.flow import Plan
+from keyfold.memory import checks
+from keyfold.memory.context import DEFAULT_BUDGET, render_context
+from keyfold.memory.core import Core, current_session, newest_active
+from keyfold.memory.writes import stored
+from keyfold.model import (
+    ACTIVE,
+    COMPLETED,
+    SESSION,
+    SUMMARY,
+    Items,
+    Record,
+    SaveResult,
+    Session,
+    SessionStart,
+)
+
+PAST_SUMMARIES: Final = 5
+STALE_AT_ONCE: Final = 100  # how many stale sessions one start closes
+RENDERED: Final = 10  # how many memories an automatic summary names
+TITLE: Final = "Session"
+SUMMARY_TITLE: Final = "Session summary"
+
+
+def mem_session_start(
+    core: Core,
+    user_id: str,
+    *,
+    session_id: str | None = None,
+    budget: int = DEFAULT_BUDGET,
+    idempotency_key: str | None = None,
+) -> Plan[SessionStart]:
+    """Begin or go on with work: the session, up to 5 past summaries, and what matters most.
+
+    An unexpired session of the user is reused (`is_new` is False); pass `session_id` to join or open one
+    by name, so that several agents can each hold their own. Sessions without activity for
+    `Config.session_timeout` seconds are closed on the way. `budget` limits the context, in characters.
+    """
+    user = checks.name("user_id", user_id)
+    characters = checks.whole("budget", budget, 1, checks.MAX_BUDGET)
+    named = checks.name("session_id", session_id) if session_id is not None else None
+    key = core.idempotency("mem_session_start", idempotency_key, {"session_id": named, "budget": characters})
+    alive_since = core.now() - core.timeout
+    yield from close_stale(user, alive_since, spare=named)
+    wanted, replayed = named, False
+    if wanted is None and key is None:
+        wanted = yield from _reusable(core, user, alive_since)
+    record = (yield from _session_record(user, wanted)) if wanted is not None else None
+    is_new = record is None
+    if record is None or record.type != ACTIVE or key is not None:
+        receipt = yield from calls.store(_open_intent(user, wanted or str(uuid4()), key))
+        replayed, is_new = receipt.replayed and key is not None, is_new and not receipt.replayed
+        opened = yield from calls.get(Ref(user, id=receipt.id, kind=SESSION))
+        if opened is None:
+            raise NotFound("the session was forgotten while it was opened; start again")
+        record = opened
+    core.sessions[user] = record.key
+    core.ended.pop(user, None)
+    session = yield from session_of(record)
+    past = yield from past_summaries(user, but=record.key)
+    context = yield from render_context(core, user, None, characters, "exact")
+    return SessionStart(record.key, is_new, past, context, session, replayed)
+
+
+def _open_intent(user: str, key: str, idempotency: Idempotency | None) -> Intent:
+    content, digest = prepare("")
+    return Intent(
+        user,
+        SESSION,
+        "upsert",
+        key,
+        type=ACTIVE,
+        title=TITLE,
+        content=content,
+        normalized_hash=digest,
+        idempotency=idempotency,
+    )
+
+
+def _reusable(core: Core, user: str, alive_since: datetime) -> Plan[str | None]:
+    """The handle's own session while it is alive, else the user's newest active one."""
+    own = core.sessions.get(user)
+    if own is not None:
+        record = yield from _session_record(user, own)
+        if record is not None and record.type == ACTIVE and record.updated_at >= alive_since:
+            return own
+    return (yield from newest_active(user, alive_since))
+
+
+def _session_record(user: str, key: str) -> Plan[Record | None]:
+    return (yield from calls.get(Ref(user, key=key, kind=SESSION)))
+
+
+def close_stale(user: str, alive_since: datetime, *, spare: str | None) -> Plan[None]:
+    """Close the user's sessions that went stale, each marked as closed automatically."""
+    where = Filter(types=(ACTIVE,), updated_until=alive_since)
+    query = Query(user, kinds=(SESSION,), where=where, limit=STALE_AT_ONCE, want_total=False)
+    for record in (yield from calls.page(query)).items:
+        if record.key == spare:
+            continue
+        facts = yield from _facts(record, is_auto_generated=True, ended_at=record.updated_at)
+        try:
+            yield from calls.store(_close_intent(record, facts, None))
+        except NotFound:
+            continue  # another process closed or forgot it first
+
+
+def _facts(record: Record, *, is_auto_generated: bool, ended_at: datetime) -> Plan[dict[str, Any]]:
+    """What a closed session keeps: its times, who closed it, and the addresses of its newest memories."""
+    where = Filter(session_id=record.key, updated_since=record.created_at)
+    page = yield from calls.page(Query(record.namespace, where=where, limit=RENDERED))
+    return {
+        "ended_at": to_text(ended_at),
+        "last_activity_at": to_text(record.updated_at),
+        "is_auto_generated": is_auto_generated,
+        "summary_of": [[item.kind, item.key, item.minted] for item in page.items if item.kind != SUMMARY],
+        "memories": page.total,
+    }
+
+
+def _close_intent(record: Record, facts: dict[str, Any], idempotency: Idempotency | None) -> Intent:
+    return Intent(
+        record.namespace,
+        SESSION,
+        "update",
+        record.key,
+        type=COMPLETED,
+        metadata=facts,
+        expect_type=ACTIVE,
+        idempotency=idempotency,
+    )
+
+
+def mem_session_summary(
+    core: Core,
+    user_id: str,
+    summary: str,
+    *,
+    session_id: str | None = None,
+    idempotency_key: str | None = None,
+) -> Plan[SaveResult]:
+    """Say what a session was about (the current one unless named); said again, it is rewritten in place."""
+    user = checks.name("user_id", user_id)
+    content = checks.content(core.config, "summary", summary)
+    key = core.idempotency(
+        "mem_session_summary", idempotency_key, {"summary": content, "session": session_id}
+    )
+    use = yield from current_session(core, user, session_id)
+    intent = _summary_intent(user, use.id, content, key)
+    return (yield from stored(core, (intent,), use.id))[0]
+
+
+def _summary_intent(user: str, key: str, summary: str, idempotency: Idempotency | None) -> Intent:
+    content, digest = prepare(summary)
+    return Intent(
+        user,
+        SUMMARY,
+        "upsert",
+        key,
+        type=SUMMARY,
+        title=SUMMARY_TITLE,
+        content=content,
+        normalized_hash=digest,
+        session=SessionUse(key, explicit=True),
+        idempotency=idempotency,
+    )
+
+
+def mem_session_end(
+    core: Core,
+    user_id: str,
+    *,
+    summary: str | None = None,
+    session_id: str | None = None,
+    idempotency_key: str | None = None,
+) -> Plan[Session]:
+    """End a session (the current one unless named), with a last summary if given.
+
+    Raises NotFound (a LookupError) when none is open or it was ended already.
+    """
+    user = checks.name("user_id", user_id)
+    content = checks.content(core.config, "summary", summary) if summary is not None else None
+    named = checks.name("session_id", session_id) if session_id is not None else None
+    body = {"summary": content, "session": named}
+    key = core.idempotency("mem_session_end", idempotency_key, body)
+    wanted = named if named is not None else (yield from _endable(core, user, idempotent=key is not None))
+    record = yield from _session_record(user, wanted)
+    if record is None:
+        raise NotFound(f"there is no session {wanted!r:.200}")
+    facts = yield from _facts(record, is_auto_generated=False, ended_at=core.now())
+    if key is not None and record.type == COMPLETED:
+        facts = dict(record.metadata)
+    facts["last_activity_at"] = facts["ended_at"]
+    intents = [_close_intent(record, facts, key)]
+    if content is not None:
+        second = core.idempotency("mem_session_end.summary", idempotency_key, body)
+        intents.append(_summary_intent(user, wanted, content, second))
+    yield from calls.store_many(intents)
+    core.sessions.pop(user, None)
+    core.ended[user] = wanted
+    closed = yield from _session_record(user, wanted)
+    return (yield from session_of(closed or record))
+
+
+def _endable(core: Core, user: str, *, idempotent: bool) -> Plan[str]:
+    """The session that an end without a name means. Ending twice must not end somebody else's session."""
+    own = core.sessions.get(user)
+    if own is not None:
+        return own
+    ended = core.ended.get(user)
+    if ended is not None:
+        if idempotent:
+            return ended
+        raise NotFound(f"session {ended!r:.200} was ended already; pass session_id to end another one")
+    newest = yield from newest_active(user, None)
+    if newest is None:
+        raise NotFound("no session of this user is open; mem_session_start opens one")
+    return newest
+
+
+def mem_session_list(_core: Core, user_id: str, *, limit: int = 20) -> Plan[Items[Session]]:
+    """The user's sessions, newest activity first (at most 1,000)."""
+    user = checks.name("user_id", user_id)
+    size = checks.whole("limit", limit, 1, checks.MAX_LIMIT)
+    page = yield from calls.page(Query(user, kinds=(SESSION,), limit=size))
+    found: dict[str, Session] = {}
+    for record in page.items:
+        found[record.key] = yield from session_of(record)
+    return Items(tuple(found.values()), page.total, page.total > len(found))
+
+
+def session_of(record: Record) -> Plan[Session]:
+    """The session behind a record, with its summary: the one given, else rendered from what it holds."""
+    said = yield from calls.get(Ref(record.namespace, key=record.key, kind=SUMMARY))
+    summary = said.content if said is not None else (yield from _rendered(record))
+    return _session(record, summary)
+
+
+def _session(record: Record, summary: str | None) -> Session:
+    facts = record.metadata
+    completed = record.type == COMPLETED
+    ended = _time(facts.get("ended_at")) if completed else None
+    active_at = _time(facts.get("last_activity_at")) if completed else None
+    return Session(
+        record.key,
+        record.namespace,
+        record.created_at,
+        active_at or record.updated_at,
+        ended or (record.updated_at if completed else None),
+        summary,
+        record.type,
+        facts.get("is_auto_generated") is True,
+    )
+
+
+def _time(value: Any) -> datetime | None:
+    try:
+        return from_text(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _rendered(record: Record) -> Plan[str | None]:
+    """The automatic summary: the titles of those of its memories that still exist."""
+    addresses = record.metadata.get("summary_of")
+    if record.type != COMPLETED or not isinstance(addresses, list):
+        return None
+    titles: list[str] = []
+    for address in addresses[:RENDERED]:
+        if not isinstance(address, list) or len(address) != 3:
+            continue
+        kind, key, minted = address
+        held = yield from calls.get(Ref(record.namespace, key=str(key), kind=str(kind), minted=bool(minted)))
+        if held is not None:
+            titles.append(f"- [{held.type}] {held.title}")
+    return "\n".join(titles) or None
+
+
+def past_summaries(user: str, *, but: str) -> Plan[tuple[Session, ...]]:
+    """The newest summarised sessions, but for one: those with words of their own and those closed automatically."""
+    said = yield from calls.page(Query(user, kinds=(SUMMARY,), limit=PAST_SUMMARIES + 1, want_total=False))
+    closed = yield from calls.page(
+        Query(
+            user,
+            kinds=(SESSION,),
+            where=Filter(types=(COMPLETED,)),
+            limit=PAST_SUMMARIES + 1,
+            want_total=False,
+        )
+    )
+    found: dict[str, tuple[datetime, Session]] = {}
+    for summary in said.items:
+        key = summary.session_id or summary.key
+        if key == but or key in found:
+            continue
+        record = yield from _session_record(user, key)
+        session = _session(record, summary.content) if record is not None else _unknown_session(summary, key)
+        found[key] = (summary.updated_at, session)
+    for record in closed.items:
+        if record.key != but and record.key not in found:
+            session = yield from session_of(record)
+            if session.summary is not None:
+                found[record.key] = (record.updated_at, session)
+    newest = sorted(found.values(), key=lambda pair: pair[0], reverse=True)
+    return tuple(session for _, session in newest[:PAST_SUMMARIES])
+
+
+def _unknown_session(summary: Record, key: str) -> Session:
+    """A summary whose session was never recorded (an import, a forgotten session)."""
+    at = summary.created_at
+    return Session(
+        key, summary.namespace, at, summary.updated_at, summary.updated_at, summary.content, COMPLETED, False
+    )

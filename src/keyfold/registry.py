@@ -1,0 +1,100 @@
+"""Engines by URL. An engine is a string until it is used: nothing of it is imported before."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+from keyfold.clock import system_clock
+from keyfold.contract.protocols import AsyncEngine, Engine
+from keyfold.errors import InvalidRequest, StoreError, Unsupported
+from keyfold.model import Config
+
+_SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]{1,}):(//)?")
+_LATER: Final = ("postgresql", "postgres", "mem0", "cognee", "supermemory", "cortexdb", "tinyhumans")
+_FORMS: Final = "a path such as memory.db, sqlite:///path, :memory: or inmemory:"
+
+
+def default_store() -> str:
+    """The path of the per-user default store: keyfold/memory.db in the user's data folder, made if missing.
+
+    The folder is that of platformdirs: XDG_DATA_HOME or ~/.local/share, ~/Library/Application Support on
+    macOS, LOCALAPPDATA on Windows.
+    """
+    folder = data_folder() / "keyfold"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make the folder of the default store, {folder}: {error.strerror}") from None
+    return str(folder / "memory.db")
+
+
+def data_folder() -> Path:
+    """Where programs of this user keep their data."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    given = os.environ.get("XDG_DATA_HOME", "")
+    return Path(given) if given.startswith("/") else Path.home() / ".local" / "share"
+
+
+def open_engine(url: str | None = None, *, config: Config | None = None) -> Engine:
+    """A blocking engine. None opens the per-user default store.
+
+    Raises InvalidRequest for a URL of no known form, StoreError or Unavailable when it cannot be opened.
+    """
+    settings = config or Config()
+    clock = settings.clock or system_clock
+    where = default_store() if url is None else str(url)
+    scheme = _scheme_of(where)
+    if scheme == "inmemory":
+        from keyfold.engines.inmemory import InMemoryEngine
+
+        return InMemoryEngine(settings, clock)
+    if scheme in ("sqlite", ""):
+        from keyfold.engines.sqlite import SqliteEngine
+
+        return SqliteEngine.open(_path_of(where), config=settings, clock=clock)
+    if scheme.split("+")[0] in _LATER:
+        raise Unsupported(f"this version has no {scheme} engine yet; it opens {_FORMS}")
+    raise InvalidRequest("store", f"{scheme}: is not a known scheme; use {_FORMS}")
+
+
+async def open_async_engine(url: str | None = None, *, config: Config | None = None) -> AsyncEngine:
+    """An async engine: the embedded one is blocking by nature and works on a thread of its own."""
+    import asyncio  # here, because it takes longer to import than the rest of Keyfold
+
+    from keyfold.faces import Threaded
+
+    return Threaded(await asyncio.to_thread(open_engine, url, config=config))
+
+
+def _scheme_of(where: str) -> str:
+    if where == ":memory:":
+        return ""
+    if not where.strip():
+        raise InvalidRequest("store", f"is blank; use {_FORMS}")
+    found = _SCHEME.match(where)
+    if found is None:
+        return ""
+    scheme = found[1].lower()
+    return "" if len(scheme) == 1 else scheme  # C:\memory.db is a path
+
+
+def _path_of(where: str) -> str:
+    if not where.lower().startswith("sqlite:"):
+        return where
+    rest = where[len("sqlite:") :]
+    if rest.startswith("///"):  # sqlite:///relative.db, sqlite:////absolute.db: as SQLAlchemy reads them
+        rest = rest[3:]
+    elif rest.startswith("//"):
+        raise InvalidRequest(
+            "store", "sqlite:// names a host; write sqlite:///path, or sqlite:////path for an absolute one"
+        )
+    if not rest:
+        raise InvalidRequest("store", f"names no file; use {_FORMS}")
+    return rest
