@@ -240,7 +240,7 @@ def mem_revision(
 
 def mem_timeline(
     core: Core, user_id: str, observation_id: str | int, *, before: int = 5, after: int = 5
-) -> Plan[list[Record]]:
+) -> Plan[list[Entry]]:
     """What was written around a memory, oldest first, the memory itself included.
 
     Up to `before` memories written before it and `after` written after it (at most 500 each), and its own
@@ -253,7 +253,7 @@ def mem_timeline(
     anchor = yield from calls.get(ref)
     if anchor is None or anchor.kind == SESSION:
         raise NotFound(f"there is no {ref.describe()}")
-    entries: list[Record] = [_entry(anchor, is_anchor=True)]
+    entries = [_entry(anchor, is_anchor=True)]
     if earlier:
         at = position_of(anchor, "newest")
         page = yield from calls.page(Query(ref.namespace, position=at, limit=earlier, want_total=False))

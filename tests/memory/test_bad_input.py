@@ -1,0 +1,145 @@
+"""What is refused, and how: the field, the limit and what is allowed; never the text."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from keyfold import InvalidRequest, Memory
+
+GOOD: dict[str, Any] = {"user_id": "alice", "content": "text", "type": "decision", "title": "Title"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "word"),
+    [
+        ({"user_id": ""}, "user_id", "blank"),
+        ({"user_id": "  "}, "user_id", "blank"),
+        ({"user_id": 7}, "user_id", "string"),
+        ({"user_id": "a" * 513}, "user_id", "512"),
+        ({"user_id": "a<private>b"}, "user_id", "private"),
+        ({"content": "\n\t "}, "content", "blank"),
+        ({"content": None}, "content", "string"),
+        ({"content": "a\0b"}, "content", "NUL at position 1"),
+        ({"content": "ab\udcafc"}, "content", "lone surrogate at position 2"),
+        ({"content": "x" * (1 << 20) + "y"}, "content", "1,048,576"),
+        ({"title": ""}, "title", "blank"),
+        ({"title": "é" * 3000}, "title", "4,096"),
+        ({"type": "mood"}, "type", "decision"),
+        ({"type": "summary"}, "type", "reserved"),
+        ({"type": ""}, "type", "blank"),
+        ({"type": ["decision"]}, "type", "string"),
+        ({"topic_key": ""}, "topic_key", "blank"),
+        ({"topic_key": "k" * 513}, "topic_key", "512"),
+        ({"topic_key": "<private>x</private>"}, "topic_key", "private"),
+        ({"tags": "abc"}, "tags", "list"),
+        ({"tags": ["a", ""]}, "tags", "blank"),
+        ({"tags": [str(number) for number in range(101)]}, "tags", "100"),
+        ({"metadata": [1]}, "metadata", "object"),
+        ({"metadata": {"a": float("nan")}}, "metadata", "finite"),
+        ({"metadata": {"a": object()}}, "metadata", "JSON"),
+        ({"metadata": {1: "a"}}, "metadata", "string"),
+        ({"metadata": {"a": 2**70}}, "metadata", "64 bits"),
+        ({"metadata": {"a": "x" * 70_000}}, "metadata", "65,536"),
+        ({"metadata": {"a": "\ud800"}}, "metadata", "surrogate"),
+        ({"pinned": "yes"}, "pinned", "true or false"),
+        ({"expires_at": datetime(2030, 1, 1)}, "expires_at", "offset"),  # noqa: DTZ001  # naive on purpose
+        ({"expires_at": "tomorrow"}, "expires_at", "time"),
+        ({"observed_at": 5}, "observed_at", "datetime"),
+        ({"session_id": ""}, "session_id", "blank"),
+        ({"idempotency_key": "k" * 65}, "idempotency_key", "64"),
+        ({"idempotency_key": ""}, "idempotency_key", "1 to 64"),
+        ({"expect_revision": 1}, "expect_revision", "topic_key"),
+        ({"expect_revision": True, "topic_key": "k"}, "expect_revision", "whole number"),
+    ],
+)
+def test_a_bad_save_is_refused_by_field_and_changes_nothing(
+    memory: Memory, change: dict[str, Any], field: str, word: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        memory.mem_save(**{**GOOD, **change})
+    assert caught.value.field == field
+    assert word in str(caught.value)
+    assert len(str(caught.value)) < 400
+    assert isinstance(caught.value, ValueError)
+    assert memory.mem_stats("alice")["total"] == 0
+    assert memory.mem_session_list("alice").total == 0
+
+
+def test_deep_metadata_is_refused(memory: Memory) -> None:
+    deep: Any = 1
+    for _ in range(40):
+        deep = [deep]
+    with pytest.raises(InvalidRequest, match="nested"):
+        memory.mem_save(**GOOD, metadata={"a": deep})
+    assert memory.mem_stats("alice")["total"] == 0
+
+
+def test_a_message_never_quotes_the_text(memory: Memory) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        memory.mem_save(**{**GOOD, "content": "hunter2\0", "title": "hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_text_of_exactly_the_limit_is_stored_whole(memory: Memory) -> None:
+    text = "x" * (1 << 20)
+    saved = memory.mem_save(**{**GOOD, "content": text})
+    held = memory.mem_get_observation("alice", saved.id)
+    assert held is not None
+    assert held.content == text
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda m: m.mem_search("alice", ""), "query"),
+        (lambda m: m.mem_search("alice", "   "), "query"),
+        (lambda m: m.mem_search("alice", "x", limit=0), "limit"),
+        (lambda m: m.mem_search("alice", "x", limit=1001), "limit"),
+        (lambda m: m.mem_search("alice", "x", reach="all"), "reach"),
+        (lambda m: m.mem_search("alice", "x", filter={"a": {"b": 1}}), "filter"),
+        (lambda m: m.mem_search("alice", "x", filter={"a": {"in": "abc"}}), "filter"),
+        (lambda m: m.mem_search("alice", "x", filter={"a": {"gt": None}}), "filter"),
+        (lambda m: m.mem_search("alice", "x", filter=5), "filter"),
+        (lambda m: m.mem_search("alice", "x", tags={"none": []}), "tags"),
+        (lambda m: m.mem_search("alice", "x", since="2026-01-01"), "since"),
+        (lambda m: m.mem_list("alice", cursor="nonsense"), "cursor"),
+        (lambda m: m.mem_list("alice", cursor=7), "cursor"),
+        (lambda m: m.mem_get_observation("alice"), "observation_id"),
+        (lambda m: m.mem_get_observation("alice", 1, topic_key="k"), "observation_id"),
+        (lambda m: m.mem_get_observation("alice", True), "observation_id"),
+        (lambda m: m.mem_timeline("alice", 1, before=-1), "before"),
+        (lambda m: m.mem_timeline("alice", 1, after=501), "after"),
+        (lambda m: m.mem_delete("alice"), "mem_delete"),
+        (lambda m: m.mem_delete("alice", 1, all=True), "mem_delete"),
+        (lambda m: m.mem_delete("alice", filter={}), "filter"),
+        (lambda m: m.mem_context("alice", budget=0), "budget"),
+        (lambda m: m.mem_save_many("alice", "abc"), "items"),
+        (lambda m: m.mem_save_many("alice", [7]), "items[0]"),
+        (lambda m: m.mem_save_many("alice", [{"content": "x"}]), "items[0]"),
+        (lambda m: m.mem_log_turn("alice", thread_id="t", index=-1, role="user", text="x"), "index"),
+        (lambda m: m.mem_log_turn("alice", thread_id="t", index=0, role="", text="x"), "role"),
+        (lambda m: m.mem_log_turn("alice", thread_id="<private>", index=0, role="u", text="x"), "thread_id"),
+        (lambda m: m.mem_add_document("alice", source="", text="x"), "source"),
+        (lambda m: m.mem_restore("alice", 1, revision=0), "revision"),
+        (lambda m: m.mem_suggest_topic_key("alice", type="mood", title="x"), "type"),
+    ],
+)
+def test_other_calls_refuse_by_field_too(memory: Memory, call: Any, field: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        call(memory)
+    assert caught.value.field == field
+
+
+def test_a_cursor_of_another_listing_is_refused(memory: Memory) -> None:
+    for number in range(3):
+        memory.mem_save(**{**GOOD, "content": f"text {number}"})
+    cursor = memory.mem_list("alice", limit=2).next_cursor
+    assert cursor is not None
+    assert len(memory.mem_list("alice", limit=2, cursor=cursor)) == 1
+    with pytest.raises(InvalidRequest, match="another listing"):
+        memory.mem_list("alice", limit=2, cursor=cursor, types=["decision"])
+    with pytest.raises(InvalidRequest, match="another listing"):
+        memory.mem_list("bob", limit=2, cursor=cursor)

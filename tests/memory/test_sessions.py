@@ -1,0 +1,173 @@
+"""Sessions and context: start, reuse, several at a time, summaries, ends, budgets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from keyfold import AsyncMemory, Memory, NotFound
+from tests.conftest import SteppedClock
+
+NOTE: dict[str, Any] = {"type": "discovery", "title": "Note"}
+
+
+def test_a_save_without_a_session_opens_one_and_the_next_stays_in_it(memory: Memory) -> None:
+    first = memory.mem_save("alice", "one", **NOTE)
+    second = memory.mem_save("alice", "two", **NOTE)
+    assert first.session_id is not None
+    assert first.session_id == second.session_id
+    assert memory.mem_session_list("alice").total == 1
+
+
+def test_start_reuses_a_live_session_and_opens_one_when_it_went_stale(memory: Memory, clock: SteppedClock) -> None:
+    first = memory.mem_session_start("alice")
+    assert (first.is_new, memory.mem_session_start("alice").session_id) == (True, first.session_id)
+    clock.forward(hours=25)
+    later = memory.mem_session_start("alice")
+    assert (later.is_new, later.session_id != first.session_id) == (True, True)
+
+
+def test_a_stale_session_is_closed_with_a_summary_rendered_on_reading(memory: Memory, clock: SteppedClock) -> None:
+    started = memory.mem_session_start("alice")
+    memory.mem_save("alice", "one", type="decision", title="Chose JWT", topic_key="auth")
+    secret = memory.mem_save("alice", "two", type="discovery", title="Forgotten title")
+    clock.forward(hours=30)
+    closed = memory.mem_session_start("alice").summaries[0]
+    assert (closed.id, closed.status, closed.is_auto_generated) == (started.session_id, "completed", True)
+    assert closed.summary is not None
+    assert "Chose JWT" in closed.summary
+    assert "Forgotten title" in closed.summary
+    memory.mem_delete("alice", secret.id)
+    again = memory.mem_session_start("alice").summaries[0]
+    assert again.summary is not None
+    assert "Forgotten title" not in again.summary
+
+
+def test_an_automatic_end_is_told_from_a_human_one(memory: Memory, clock: SteppedClock) -> None:
+    memory.mem_session_start("alice", session_id="by-hand")
+    ended = memory.mem_session_end("alice", summary="Done.")
+    memory.mem_session_start("alice", session_id="left-open")
+    clock.forward(hours=25)
+    memory.mem_session_start("alice")
+    listed = {session.id: session for session in memory.mem_session_list("alice")}
+    assert (ended.status, ended.summary, ended.ended_at) == ("completed", "Done.", clock.moment - timedelta(hours=25))
+    assert listed["by-hand"].is_auto_generated is False
+    assert listed["left-open"].is_auto_generated is True
+
+
+def test_several_agents_each_hold_a_session_of_one_user(open_memory: Callable[..., Memory]) -> None:
+    memory = open_memory()
+    memory.mem_session_start("alice", session_id="one")
+    memory.mem_session_start("alice", session_id="two")
+    assert memory.mem_save("alice", "a", **NOTE, session_id="one").session_id == "one"
+    assert memory.mem_save("alice", "b", **NOTE).session_id == "two"
+    memory.mem_session_end("alice", session_id="one")
+    assert [session.status for session in memory.mem_session_list("alice") if session.id == "two"] == ["active"]
+
+
+def test_ending_twice_or_with_none_open_is_a_lookup_error_and_no_lock_out(memory: Memory) -> None:
+    with pytest.raises(NotFound):
+        memory.mem_session_end("alice", summary="x")
+    memory.mem_session_start("alice", session_id="s")
+    memory.mem_session_start("alice", session_id="others")
+    memory.mem_session_end("alice", session_id="others")
+    with pytest.raises(LookupError):
+        memory.mem_session_end("alice")
+    with pytest.raises(LookupError):
+        memory.mem_session_end("alice", session_id="others")
+    assert [session.status for session in memory.mem_session_list("alice") if session.id == "s"] == ["active"]
+    assert memory.mem_save("alice", "goes on", **NOTE).outcome == "created"
+
+
+def test_an_end_with_an_idempotency_key_may_be_repeated(memory: Memory) -> None:
+    memory.mem_session_start("alice")
+    first = memory.mem_session_end("alice", summary="Done.", idempotency_key="e1")
+    again = memory.mem_session_end("alice", summary="Done.", idempotency_key="e1")
+    assert (again.id, again.summary, again.status) == (first.id, "Done.", "completed")
+
+
+def test_a_start_with_an_idempotency_key_opens_one_session(memory: Memory) -> None:
+    first = memory.mem_session_start("alice", idempotency_key="s1")
+    again = memory.mem_session_start("alice", idempotency_key="s1")
+    assert (first.is_new, again.is_new, again.session_id) == (True, False, first.session_id)
+    assert memory.mem_session_list("alice").total == 1
+
+
+def test_a_summary_is_rewritten_in_place_and_found(memory: Memory) -> None:
+    memory.mem_session_start("alice")
+    memory.mem_session_summary("alice", "Chose the <private>pw</private> database.")
+    second = memory.mem_session_summary("alice", "Chose the walrus database.")
+    assert (second.outcome, second.revision_count) == ("updated", 2)
+    hit = memory.mem_search("alice", "walrus")[0]
+    assert (hit.type, hit.kind) == ("summary", "summary")
+
+
+def test_a_dedup_touches_no_session(memory: Memory, clock: SteppedClock) -> None:
+    memory.mem_save("alice", "one", **NOTE, topic_key="k", session_id="s1")
+    before = memory.mem_session_list("alice")[0].last_activity_at
+    clock.forward(hours=1)
+    again = memory.mem_save("alice", "one", **NOTE, topic_key="k", session_id="s2")
+    assert (again.session_id, memory.mem_session_list("alice").total) == ("s1", 1)
+    assert memory.mem_session_list("alice")[0].last_activity_at == before
+    moved = memory.mem_save("alice", "two", **NOTE, topic_key="k", session_id="s2")
+    assert (moved.session_id, memory.mem_session_list("alice").total) == ("s2", 2)
+
+
+def test_a_session_that_went_stale_under_a_handle_is_replaced(memory: Memory, clock: SteppedClock) -> None:
+    first = memory.mem_save("alice", "one", **NOTE)
+    clock.forward(hours=25)
+    second = memory.mem_save("alice", "two", **NOTE)
+    assert second.session_id not in (None, first.session_id)
+
+
+def test_start_returns_at_most_five_past_summaries_newest_first(memory: Memory, clock: SteppedClock) -> None:
+    for number in range(7):
+        memory.mem_session_start("alice", session_id=f"s{number}")
+        clock.forward(minutes=1)
+        memory.mem_session_end("alice", summary=f"summary {number}")
+    told = memory.mem_session_start("alice").summaries
+    assert [session.summary for session in told] == [f"summary {number}" for number in (6, 5, 4, 3, 2)]
+
+
+@pytest.mark.parametrize("budget", [1, 10, 25, 60, 200, 1000, 5000])
+def test_the_context_keeps_to_its_budget_and_says_when_it_is_cut(memory: Memory, budget: int) -> None:
+    for number in range(12):
+        memory.mem_save("alice", f"fact {number} " + "long " * 60, **NOTE)
+    text = memory.mem_context("alice", budget=budget)
+    assert len(text) <= budget
+    assert text.truncated is True
+    assert "[cut" in text or budget < 30
+
+
+def test_a_context_that_fits_is_whole_and_unmarked(memory: Memory) -> None:
+    memory.mem_save("alice", "only this", **NOTE)
+    text = memory.mem_context("alice", budget=2000)
+    assert (text.truncated, "only this" in text, "[cut" in text) == (False, True, False)
+
+
+def test_pinned_memories_lead_the_context_however_old(memory: Memory, clock: SteppedClock) -> None:
+    memory.mem_save("alice", "the pinned one", **NOTE, pinned=True)
+    clock.forward(days=300)
+    for number in range(3):
+        memory.mem_save("alice", f"newer {number}", **NOTE)
+    assert memory.mem_context("alice").index("the pinned one") < memory.mem_context("alice").index("newer")
+
+
+def test_a_context_for_a_query_answers_it(memory: Memory) -> None:
+    memory.mem_save("alice", "The walrus likes fish.", **NOTE)
+    memory.mem_save("alice", "Nothing to see.", **NOTE)
+    text = memory.mem_context("alice", query="walrus fish")
+    assert ("walrus" in text, "Nothing" in text) == (True, False)
+
+
+def test_saves_under_way_at_once_share_one_new_session() -> None:
+    async def burst() -> set[str | None]:
+        async with AsyncMemory.open("inmemory:") as memory:
+            saves = [memory.mem_save("alice", f"fact {number}", **NOTE) for number in range(20)]
+            return {receipt.session_id for receipt in await asyncio.gather(*saves)}
+
+    assert len(asyncio.run(burst())) == 1
