@@ -135,7 +135,7 @@ def test_start_returns_at_most_five_past_summaries_newest_first(memory: Memory, 
 
 @pytest.mark.parametrize("budget", [1, 10, 25, 60, 200, 1000, 5000])
 def test_the_context_keeps_to_its_budget_and_says_when_it_is_cut(memory: Memory, budget: int) -> None:
-    for number in range(12):
+    for number in range(24):
         memory.mem_save("alice", f"fact {number} " + "long " * 60, **NOTE)
     text = memory.mem_context("alice", budget=budget)
     assert len(text) <= budget
