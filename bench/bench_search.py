@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 from common import median, percentile, queries, row, texts
-
 from keyfold import Config, Memory
 
 BATCH = 20

@@ -10,9 +10,8 @@ import tempfile
 from pathlib import Path
 
 from common import each, median, ratio, row, texts
-from raw import Raw
-
 from keyfold import Config, Memory
+from raw import Raw
 
 BLOCK = 250
 
