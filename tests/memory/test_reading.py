@@ -41,7 +41,12 @@ def test_a_revision_is_read_and_restored_as_a_new_one(memory: Memory, clock: Ste
     restored = memory.mem_restore("alice", identity, revision=1)
     held = memory.mem_get_observation("alice", identity)
     assert held is not None
-    assert (restored.outcome, restored.revision_count, held.content, held.title) == ("updated", 5, "one", "Auth one")
+    assert (restored.outcome, restored.revision_count, held.content, held.title) == (
+        "updated",
+        5,
+        "one",
+        "Auth one",
+    )
     assert held.metadata == {}
     assert memory.mem_restore("alice", identity, revision=5).outcome == "deduped"
     with pytest.raises(NotFound, match="1 to 5"):
@@ -170,7 +175,9 @@ def test_words_are_found_whatever_their_form(memory: Memory, stored: str, query:
     assert [hit.snippet for hit in memory.mem_search("alice", query)] == [stored]
 
 
-@pytest.mark.parametrize("query", ['"', "AND", "NOT x OR", "col:val", "(((", "*", "^a", "-", "???", "\\", "NEAR(a b)"])
+@pytest.mark.parametrize(
+    "query", ['"', "AND", "NOT x OR", "col:val", "(((", "*", "^a", "-", "???", "\\", "NEAR(a b)"]
+)
 def test_no_punctuation_is_an_error(memory: Memory, query: str) -> None:
     memory.mem_save("alice", "ordinary", **NOTE)
     assert memory.mem_search("alice", query).total == 0

@@ -16,7 +16,9 @@ AUTH: dict[str, Any] = {"type": "decision", "title": "Auth model", "topic_key": 
 LOOSE: dict[str, Any] = {"type": "discovery", "title": "Loose"}
 
 
-def test_a_keyed_save_is_created_then_updated_in_place_then_deduped(memory: Memory, clock: SteppedClock) -> None:
+def test_a_keyed_save_is_created_then_updated_in_place_then_deduped(
+    memory: Memory, clock: SteppedClock
+) -> None:
     first = memory.mem_save("alice", "JWT, one hour.", **AUTH)
     clock.forward(minutes=5)
     second = memory.mem_save("alice", "JWT, two hours.", **AUTH)
@@ -159,7 +161,9 @@ def test_an_idempotency_key_with_another_body_conflicts_and_names_the_record(mem
     assert caught.value.existing_id == first.id
 
 
-def test_a_key_is_free_again_once_its_record_is_forgotten_or_a_day_old(memory: Memory, clock: SteppedClock) -> None:
+def test_a_key_is_free_again_once_its_record_is_forgotten_or_a_day_old(
+    memory: Memory, clock: SteppedClock
+) -> None:
     first = memory.mem_save("alice", "one", **LOOSE, idempotency_key="k1")
     memory.mem_delete("alice", first.id)
     second = memory.mem_save("alice", "other", **LOOSE, idempotency_key="k1")
@@ -179,7 +183,13 @@ def test_a_batch_gives_a_receipt_an_item_and_folds_repeats(memory: Memory) -> No
     item = {"content": "same", **LOOSE}
     keyed = {"content": "A", **AUTH}
     receipts = memory.mem_save_many("alice", [item, keyed, item, {**keyed, "content": "B"}, keyed])
-    assert [receipt.outcome for receipt in receipts] == ["created", "created", "deduped", "updated", "updated"]
+    assert [receipt.outcome for receipt in receipts] == [
+        "created",
+        "created",
+        "deduped",
+        "updated",
+        "updated",
+    ]
     assert receipts[0].id == receipts[2].id
     assert receipts[4].revision_count == 3
 
@@ -193,7 +203,9 @@ def test_a_batch_with_a_bad_item_writes_nothing_and_names_it(memory: Memory) -> 
 
 def test_a_batch_that_conflicts_writes_nothing(memory: Memory) -> None:
     with pytest.raises(Conflict):
-        memory.mem_save_many("alice", [{"content": "good", **LOOSE}, {"content": "x", **AUTH, "expect_revision": 3}])
+        memory.mem_save_many(
+            "alice", [{"content": "good", **LOOSE}, {"content": "x", **AUTH, "expect_revision": 3}]
+        )
     assert memory.mem_list("alice").total == 0
 
 

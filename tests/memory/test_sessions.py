@@ -23,7 +23,9 @@ def test_a_save_without_a_session_opens_one_and_the_next_stays_in_it(memory: Mem
     assert memory.mem_session_list("alice").total == 1
 
 
-def test_start_reuses_a_live_session_and_opens_one_when_it_went_stale(memory: Memory, clock: SteppedClock) -> None:
+def test_start_reuses_a_live_session_and_opens_one_when_it_went_stale(
+    memory: Memory, clock: SteppedClock
+) -> None:
     first = memory.mem_session_start("alice")
     assert (first.is_new, memory.mem_session_start("alice").session_id) == (True, first.session_id)
     clock.forward(hours=25)
@@ -31,7 +33,9 @@ def test_start_reuses_a_live_session_and_opens_one_when_it_went_stale(memory: Me
     assert (later.is_new, later.session_id != first.session_id) == (True, True)
 
 
-def test_a_stale_session_is_closed_with_a_summary_rendered_on_reading(memory: Memory, clock: SteppedClock) -> None:
+def test_a_stale_session_is_closed_with_a_summary_rendered_on_reading(
+    memory: Memory, clock: SteppedClock
+) -> None:
     started = memory.mem_session_start("alice")
     memory.mem_save("alice", "one", type="decision", title="Chose JWT", topic_key="auth")
     secret = memory.mem_save("alice", "two", type="discovery", title="Forgotten title")
@@ -54,7 +58,11 @@ def test_an_automatic_end_is_told_from_a_human_one(memory: Memory, clock: Steppe
     clock.forward(hours=25)
     memory.mem_session_start("alice")
     listed = {session.id: session for session in memory.mem_session_list("alice")}
-    assert (ended.status, ended.summary, ended.ended_at) == ("completed", "Done.", clock.moment - timedelta(hours=25))
+    assert (ended.status, ended.summary, ended.ended_at) == (
+        "completed",
+        "Done.",
+        clock.moment - timedelta(hours=25),
+    )
     assert listed["by-hand"].is_auto_generated is False
     assert listed["left-open"].is_auto_generated is True
 
@@ -66,7 +74,9 @@ def test_several_agents_each_hold_a_session_of_one_user(open_memory: Callable[..
     assert memory.mem_save("alice", "a", **NOTE, session_id="one").session_id == "one"
     assert memory.mem_save("alice", "b", **NOTE).session_id == "two"
     memory.mem_session_end("alice", session_id="one")
-    assert [session.status for session in memory.mem_session_list("alice") if session.id == "two"] == ["active"]
+    assert [session.status for session in memory.mem_session_list("alice") if session.id == "two"] == [
+        "active"
+    ]
 
 
 def test_ending_twice_or_with_none_open_is_a_lookup_error_and_no_lock_out(memory: Memory) -> None:
