@@ -1,0 +1,183 @@
+"""The tokenizer: one for the index and for the query, on every engine.
+
+A token consists of ASCII letters (lower case), ASCII digits and characters that are not
+ASCII, so that tokens joined by spaces survive FTS5's ``ascii`` tokenizer unchanged.
+
+Stems. The Spanish stem is taken of the accented word and folded afterwards, because the
+stemmer uses the accent: corrió and había come to the stems of correr and haber, corrio
+and habia do not. People search without accents, so a query word asks for the stem of both
+forms; its English stem, always taken of the folded word and always in the index,
+guarantees that a word finds itself however it is accented.
+
+Which characters count as letters comes from Python's Unicode tables; a newer Python can
+classify characters that were unassigned before. All else is fixed by TOKENIZER_VERSION.
+"""
+
+import threading
+from importlib import import_module
+from typing import Protocol
+
+from keyfold.text._fold import strip_accents
+from keyfold.text._stops import ENGLISH_EVIDENCE, SPANISH_EVIDENCE, STOPS
+from keyfold.text._words import PART, RUN, bigrams, pieces, words
+
+TOKENIZER_VERSION = 1
+
+Unit = tuple[str, ...]
+"""Alternatives for one thing asked for: it counts once, whichever of them a text holds."""
+
+_ENGLISH, _SPANISH, _ACCENTED = 1, 2, 4
+# What a chunk becomes: evidence for its language, its tokens if the text is English, and
+# its tokens if it may be either.
+_Entry = tuple[int, tuple[str, ...], tuple[str, ...]]
+
+# Texts repeat their words, and a look-up costs a fiftieth of folding and stemming. Single
+# dict operations are atomic; when two threads fill it at once, one entry is made twice.
+_seen: dict[str, _Entry] = {}
+_SEEN_LIMIT = 32_768
+_SEEN_LENGTH = 48
+
+
+class _Stemmer(Protocol):
+    def stemWords(self, words: list[str], /) -> list[str]: ...  # noqa: N802
+
+
+class _Stemmers(threading.local):
+    """A Stemmer must not be used by two threads at once. One each, rather than a lock,
+    because a lock held during a fork would stay locked in the child."""
+
+    def __init__(self) -> None:
+        # By name: the module has no type information.
+        stemmer = import_module("Stemmer").Stemmer
+        # 0: no cache of its own, ours is in front of it.
+        self.english: _Stemmer = stemmer("english", 0)
+        self.spanish: _Stemmer = stemmer("spanish", 0)
+
+
+_stemmers: _Stemmers | None = None
+
+
+def _stems(folded: list[str], accented: list[str]) -> tuple[list[str], list[str]]:
+    """The English stems of folded words, and the Spanish ones of accented words, folded."""
+    global _stemmers
+    if _stemmers is None:
+        _stemmers = _Stemmers()
+    english = _stemmers.english.stemWords(folded)
+    spanish = _stemmers.spanish.stemWords(accented)
+    return english, [strip_accents(stem) for stem in spanish]
+
+
+def index_tokens(text: str) -> list[str]:
+    """Return the tokens to index for ``text``, in order, with repeats.
+
+    ``text`` is any string of any length (lone surrogates and NUL separate words); the time
+    is linear in it. Function words of English and Spanish are left out. A text that is
+    plainly English gives English stems; any other gives the English and the Spanish stem
+    of each word (once if equal). A compound is there whole and in parts; a run of a script
+    without spaces as its characters and bigrams; a symbol by itself.
+    """
+    seen = _seen
+    entries = [seen.get(chunk) or _entry(chunk) for chunk in text.split()]
+    evidence = 0
+    for entry in entries:
+        evidence |= entry[0]
+    if evidence == _ENGLISH:
+        return [token for entry in entries for token in entry[1]]
+    return [token for entry in entries for token in entry[2]]
+
+
+def query_units(query: str) -> list[Unit]:
+    """Return what ``query`` asks for: one Unit for each distinct word, in order.
+
+    ``query`` is any string. A Unit holds every form in which the index may have the word.
+    No token is in two Units: words that share a stem are one. Function words are dropped;
+    a query of nothing else (or of punctuation) gives ``[]``, and ``all_words`` says what
+    it had. A compound gives its whole and its parts, as in the index: its holder has them
+    all and ranks first, and a text that writes it apart is still found. (Only the single
+    ASCII letters and digits among the parts are not asked for: the C of C++ and the 1 and
+    the 0 of v1.14.0 would find everything.) A run of a script without spaces gives its
+    distinct bigrams, or its one character.
+    """
+    found = dict.fromkeys(piece for chunk in query.split() for piece in pieces(chunk))
+    groups: dict[Unit, None] = {}
+    for kind, piece in found:
+        if kind != RUN:
+            if kind != PART or len(piece) > 1 or not piece.isascii():
+                groups[_word_unit(piece)] = None
+        elif len(piece) == 1:
+            groups[(piece,)] = None
+        else:
+            groups.update(((pair,), None) for pair in bigrams(piece))
+    groups.pop((), None)
+    return _merged(list(groups))
+
+
+def all_words(query: str) -> list[str]:
+    """Return the distinct words of ``query``, folded but not stemmed, function words
+    included: what to look for by a scan when ``query_units`` has nothing. The words of a
+    text are found in the same way, so ``set(all_words(text))`` is what to compare with."""
+    return words(query)
+
+
+def _word_unit(word: str) -> Unit:
+    folded = strip_accents(word)
+    if not folded or folded in STOPS:
+        return ()
+    asked = [folded] if folded == word else [folded, word]
+    english, spanish = _stems([folded], asked)
+    return tuple(dict.fromkeys(filter(None, english + spanish)))
+
+
+def _merged(groups: list[Unit]) -> list[Unit]:
+    """Join the groups that share a token, each in the place of its first member."""
+    units: dict[int, list[str]] = {}
+    owner: dict[str, int] = {}
+    for number, group in enumerate(groups):
+        met = sorted({owner[token] for token in group if token in owner})
+        home = met[0] if met else number
+        members = units.setdefault(home, [])
+        for other in met[1:]:
+            members += units.pop(other)
+        members += [token for token in group if token not in owner]
+        owner.update((token, home) for token in members)
+    return [tuple(unit) for unit in units.values()]
+
+
+def _entry(chunk: str) -> _Entry:
+    """Make what index_tokens keeps of one chunk, and remember it if it is short."""
+    flags = 0
+    english: list[str] = []
+    either: list[str] = []
+    known: dict[str, _Entry] = {}  # a chunk may be a whole book without a space
+    for kind, piece in pieces(chunk):
+        if kind == RUN:
+            grams = [*piece, *bigrams(piece)]
+            english += grams
+            either += grams
+            continue
+        entry = known.get(piece)
+        if entry is None:
+            entry = known[piece] = _word_entry(piece)
+        flags |= entry[0]
+        english += entry[1]
+        either += entry[2]
+    made = (flags, tuple(english), tuple(either))
+    if len(chunk) <= _SEEN_LENGTH:
+        if len(_seen) >= _SEEN_LIMIT:
+            _seen.clear()
+        _seen[chunk] = made
+    return made
+
+
+def _word_entry(word: str) -> _Entry:
+    folded = strip_accents(word)
+    flags = _ACCENTED if folded != word else 0
+    if folded in ENGLISH_EVIDENCE:
+        flags |= _ENGLISH
+    elif folded in SPANISH_EVIDENCE:
+        flags |= _SPANISH
+    if not folded or folded in STOPS:
+        return flags, (), ()
+    english, spanish = _stems([folded], [word])
+    either = english if english == spanish else english + spanish
+    return flags, tuple(english), tuple(either)
