@@ -97,7 +97,15 @@ def test_long_texts_are_compared_in_bounded_time(kinds: int) -> None:
     assert time.perf_counter() - began < 5
 
 
-def test_beyond_the_limit_the_common_ends_are_still_found() -> None:
+def test_difflib_is_not_asked_where_lines_repeat_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(difflib, "unified_diff")
+    old = [str(number % 110) for number in range(9_000)]
+    shown = changes(diff_lines("\n".join(old), "\n".join(old[::-1]), "1", "2"))
+    assert len(shown) == 18_000
+
+
+def test_beyond_the_limit_the_common_ends_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(difflib, "unified_diff")
     old = [str(number) for number in range(30_000)]
     new = [*old[:15_000], "new", *old[15_001:]]
     assert changes(diff_lines("\n".join(old), "\n".join(new), "1", "2")) == ["-15000", "+new"]

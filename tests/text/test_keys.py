@@ -23,6 +23,11 @@ def test_the_fold_of_a_prefix_is_a_prefix_of_the_fold(key: str, cut: int) -> Non
     assert fold_key(key).startswith(fold_key(key[:cut]))
 
 
+def test_a_final_sigma_folds_like_any_other() -> None:
+    whole = "\u039f\u0394\u039f\u03a3\u0391"
+    assert fold_key(whole).startswith(fold_key(whole[:4]))
+
+
 @given(ANY)
 def test_folding_a_key_twice_changes_nothing_more(key: str) -> None:
     once = fold_key(key)
@@ -44,6 +49,7 @@ def test_folding_a_key_twice_changes_nothing_more(key: str) -> None:
         ),
         ("config", "\u6771\u4eac\u306e\u8a2d\u5b9a 2", "config/\u6771\u4eac\u306e\u8a2d\u5b9a-2"),
         ("config", "\ud55c\uad6d\uc5b4 \uc124\uc815", "config/\ud55c\uad6d\uc5b4-\uc124\uc815"),
+        ("config", "\u30ac\u30a4\u30c9", "config/\u30ac\u30a4\u30c9"),
         ("learning", "\U0001f680 Launch \u2192 day", "learning/launch-day"),
         ("My Type", "a", "my-type/a"),
         ("", "a", "note/a"),

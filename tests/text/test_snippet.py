@@ -66,6 +66,7 @@ def test_a_run_of_han_without_spaces_is_cut_around_the_hit() -> None:
 def test_what_lies_beyond_the_part_that_is_read_is_marked_as_left_out() -> None:
     assert snippet("a " + " " * 70_000 + "b", "a") == "a\u2026"
     assert snippet("a " + " " * 70_000, "a") == "a"
+    assert snippet("x " * 32_764 + "needle  " + "more " * 9, "needle").endswith("needle\u2026")
 
 
 @given(ANY, ANY, st.integers(1, 40))

@@ -147,6 +147,11 @@ def test_a_word_given_twice_or_in_two_forms_is_one_unit() -> None:
     assert len(query_units("decisi\u00f3n decisiones decision")) == 1
 
 
+def test_a_word_that_shares_a_stem_with_two_others_makes_the_three_one() -> None:
+    groups = [("a", "b"), ("c", "d"), ("e",), ("b", "c", "f"), ("d",)]
+    assert tokens._merged(groups) == [("a", "b", "c", "d", "f"), ("e",)]
+
+
 @pytest.mark.parametrize(
     ("identifier", "parts"),
     [
