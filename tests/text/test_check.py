@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyfold.text import bad_character
+from keyfold.text.check import bad_character
 
 ANY = st.text(alphabet=st.one_of(st.characters(), st.sampled_from("\0\ud800\udcaf\udfffa\u00e9")))
 

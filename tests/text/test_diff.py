@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyfold.text import diff, diff_lines
+from keyfold.text import diff
+from keyfold.text.diff import diff_lines
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "d e. f"]), max_size=30).map("\n".join)
 

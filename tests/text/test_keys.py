@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyfold.text import fold_key, suggest_key
+from keyfold.text.keys import fold_key, suggest_key
 
 ANY = st.text(alphabet=st.characters(exclude_categories=()))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyfold.text import has_private, redact, redact_count
+from keyfold.text.redact import has_private, redact, redact_count
 
 WHOLE = ["<private>", "<PRIVATE a='1'>", "</private>", "</Private >", "<private/>", "<privateer>"]
 PARTS = ["<private", "</private", "<private ", "<pri", "vate>", "private", "<", ">", "/", "-", "\n"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyfold.text import snippet
+from keyfold.text.snippet import snippet
 
 FILLER = "nothing to see in this part of the story " * 20
 ANY = st.text(alphabet=st.characters(exclude_categories=()))

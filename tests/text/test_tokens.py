@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyfold.text import all_words, index_tokens, query_units, tokens
+from keyfold.text import tokens
+from keyfold.text.tokens import all_words, index_tokens, query_units
 
 ANY = st.text(
     alphabet=st.one_of(st.characters(exclude_categories=()), st.sampled_from("aB_-'.#+\0\ud800\u0301 \u00e9"))

@@ -21,7 +21,7 @@ def fold_key(key: str) -> str:
     return "".join(key.casefold().split()).replace("-", "").replace("_", "")
 
 
-def suggest_key(type: str, title: str) -> str:  # noqa: A002 - the word for it everywhere
+def suggest_key(type: str, title: str) -> str:
     """Return the conventional topic key for a title: ``decision/auth-model-jwt``.
 
     ``type`` and ``title`` are any strings. The key is at most 80 characters, cut at a

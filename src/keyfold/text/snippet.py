@@ -1,7 +1,7 @@
 """One-line previews around what was searched for."""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from keyfold.text._fold import UNSPACED
 from keyfold.text.tokens import all_words, index_tokens, query_units
@@ -40,13 +40,21 @@ def snippet(text: str, query: str, width: int = 160) -> str:
     return left + line[start:end].strip() + right
 
 
-def _hits(line: str, query: str) -> list[tuple[int, int, int]]:
-    """The places that match: start, end and which unit of the query."""
+# A search asks for a preview of every hit with the same query.
+@lru_cache(maxsize=4)
+def _wanted(query: str) -> tuple[dict[str, int], bool]:
+    """Which unit of the query each token belongs to, and whether the query has nothing
+    but function words, which have no tokens and are compared as they are."""
     units = query_units(query)
-    plain = not units  # nothing but function words, which have no tokens
+    plain = not units
     if plain:
         units = [(word,) for word in all_words(query)]
-    wanted = {token: number for number, unit in enumerate(units) for token in unit}
+    return {token: number for number, unit in enumerate(units) for token in unit}, plain
+
+
+def _hits(line: str, query: str) -> list[tuple[int, int, int]]:
+    """The places that match: start, end and which unit of the query."""
+    wanted, plain = _wanted(query)
     if not wanted:
         return []
     hits: list[tuple[int, int, int]] = []
