@@ -95,7 +95,9 @@ def test_of_300_forgotten_among_3000_no_byte_is_left(tmp_path: Path) -> None:
         assert holds(tmp_path, *doomed) == []
         assert holds(tmp_path, *kept) == kept
         memory.mem_save("bob", "no trace", type="discovery", title="t")
-        assert not [hit for hit in memory.mem_search("ana", doomed[-1], limit=1000) if doomed[-1] in hit.snippet]
+        assert not [
+            hit for hit in memory.mem_search("ana", doomed[-1], limit=1000) if doomed[-1] in hit.snippet
+        ]
     assert holds(tmp_path, *doomed) == []
 
 

@@ -14,12 +14,13 @@ classify characters that were unassigned before. All else is fixed by TOKENIZER_
 """
 
 import threading
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol
 
 from keyfold.text._fold import strip_accents
 from keyfold.text._stops import ENGLISH_EVIDENCE, SPANISH_EVIDENCE, STOPS
-from keyfold.text._words import PART, RUN, bigrams, pieces, words
+from keyfold.text._words import MAX_WORD, PART, RUN, bigrams, pieces, words
 
 TOKENIZER_VERSION = 1
 
@@ -37,9 +38,12 @@ _seen: dict[str, _Entry] = {}
 _SEEN_LIMIT = 32_768
 _SEEN_LENGTH = 48
 
+# What may stand around a word without saying anything: not "+" and "#", which are part of C++ and C#.
+_MARKS = '.,;:!?()[]{}"*_`'
+
 
 class _Stemmer(Protocol):
-    def stemWords(self, words: list[str], /) -> list[str]: ...  # noqa: N802
+    def stemWords(self, words: Sequence[str], /) -> list[str]: ...  # noqa: N802
 
 
 class _Stemmers(threading.local):
@@ -57,14 +61,14 @@ class _Stemmers(threading.local):
 _stemmers: _Stemmers | None = None
 
 
-def _stems(folded: list[str], accented: list[str]) -> tuple[list[str], list[str]]:
+def _stems(folded: Sequence[str], accented: Sequence[str]) -> tuple[list[str], list[str]]:
     """The English stems of folded words, and the Spanish ones of accented words, folded."""
     global _stemmers
     if _stemmers is None:
         _stemmers = _Stemmers()
     english = _stemmers.english.stemWords(folded)
     spanish = _stemmers.spanish.stemWords(accented)
-    return english, [strip_accents(stem) for stem in spanish]
+    return english, [stem if stem.isascii() else strip_accents(stem) for stem in spanish]
 
 
 def index_tokens(text: str) -> list[str]:
@@ -145,6 +149,13 @@ def _merged(groups: list[Unit]) -> list[Unit]:
 
 def _entry(chunk: str) -> _Entry:
     """Make what index_tokens keeps of one chunk, and remember it if it is short."""
+    # Nine chunks of ten are an ordinary word, perhaps with a comma: they need none of what is below.
+    word = chunk.strip(_MARKS)
+    if word.isascii() and word.isalpha() and len(word) <= MAX_WORD and (word[1:].islower() or len(word) == 1):
+        made = _word_entry(word.lower())
+        if len(chunk) <= _SEEN_LENGTH:
+            _remember(chunk, made)
+        return made
     flags = 0
     english: list[str] = []
     either: list[str] = []
@@ -163,10 +174,14 @@ def _entry(chunk: str) -> _Entry:
         either += entry[2]
     made = (flags, tuple(english), tuple(either))
     if len(chunk) <= _SEEN_LENGTH:
-        if len(_seen) >= _SEEN_LIMIT:
-            _seen.clear()
-        _seen[chunk] = made
+        _remember(chunk, made)
     return made
+
+
+def _remember(chunk: str, made: _Entry) -> None:
+    if len(_seen) >= _SEEN_LIMIT:
+        _seen.clear()
+    _seen[chunk] = made
 
 
 def _word_entry(word: str) -> _Entry:
@@ -178,6 +193,5 @@ def _word_entry(word: str) -> _Entry:
         flags |= _SPANISH
     if not folded or folded in STOPS:
         return flags, (), ()
-    english, spanish = _stems([folded], [word])
-    either = english if english == spanish else english + spanish
-    return flags, tuple(english), tuple(either)
+    english, spanish = _stems((folded,), (word,))
+    return flags, (english[0],), (english[0],) if english == spanish else (english[0], spanish[0])
