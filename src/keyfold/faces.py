@@ -87,5 +87,6 @@ class Threaded:
         if self._closing is not None:
             raise Unavailable("this store was closed; open it again")
         # the caller's context goes along, so that what traces and logs see is the task's
-        work = self._worker.submit(copy_context().run, method, *args, **kwargs)
+        context = copy_context()
+        work = self._worker.submit(lambda: context.run(method, *args, **kwargs))
         return await asyncio.wrap_future(work)
