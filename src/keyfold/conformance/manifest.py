@@ -78,6 +78,7 @@ CLAUSES: Final = (
     Clause("L-03", "Imported states can be read, with their times.", ("load", "history")),
     Clause("L-04", "An import over a record adds only states later than it.", ("load",)),
     Clause("L-05", "An import of a minted key keeps it in its own key space.", ("load",)),
+    Clause("L-06", "An import keeps the name of its session, and neither opens nor touches it.", ("load",)),
     # what N is about: namespaces with names much alike
     Clause("N-01", "Namespaces whose names differ in case are apart."),
     Clause("N-02", "Namespaces whose names start alike are apart."),

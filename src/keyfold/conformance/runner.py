@@ -6,8 +6,8 @@ import inspect
 import uuid
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Final, Literal
 
 from keyfold.conformance.manifest import CLAUSES
 from keyfold.conformance.registry import CHECKS, Check, Clause
@@ -20,6 +20,9 @@ from keyfold.flow import Plan, adrive, drive
 from keyfold.model import Config, Model
 
 Status = Literal["passed", "failed", "skipped"]
+
+# What a clause can need: see `Clause`.
+NEEDS: Final = frozenset({"clock", "config", *(item.name for item in fields(Capabilities))})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from keyfold.contract import calls
 from keyfold.contract.intents import Past, Query, Ref, Selector, SessionUse
 from keyfold.errors import NotFound
 from keyfold.flow import Plan
-from keyfold.model import Revision
+from keyfold.model import SESSION, Revision
 
 
 @check("H-01")
@@ -228,3 +228,10 @@ def an_import_of_an_unkeyed_record(t: World) -> Plan[None]:
     same((first.topic_key, again.outcome, again.id), (None, "deduped", first.id), "the receipts")
     same((yield from t.find(minted)), None, "an observation with that key given by a caller")
     same((yield from t.read(minted, minted=True)).content, "text", "the record by its minted key")
+
+
+@check("L-06")
+def an_import_opens_no_session(t: World) -> Plan[None]:
+    yield from t.load("text", "key", session=SessionUse("s", explicit=True))
+    same((yield from t.read("key")).session_id, "s", "the session of the record")
+    same((yield from t.find("s", kind=SESSION)), None, "the session's own record")

@@ -37,7 +37,7 @@ from keyfold.contract.reach import within
 from keyfold.contract.ulid import ulid
 from keyfold.engines.inmemory.search import search
 from keyfold.engines.inmemory.state import Entry, State, copied
-from keyfold.errors import InvalidRequest, Unavailable
+from keyfold.errors import InvalidRequest, NotFound, Unavailable
 from keyfold.model import (
     ACTIVE,
     KINDS,
@@ -169,12 +169,14 @@ class InMemoryEngine:
         if first is not None:
             return first
         held = self._held(state, intent, now)
+        if held is None and intent.id is not None:
+            raise NotFound(f"there is no {intent.describe()}")
         if held is None and intent.key is None:
             intent = replace(intent, key=ulid(to_micros(now), os.urandom(10)), minted=True)
         decision = decide(held, intent, now)
         record = decision.record
         similar: tuple[str, ...] = ()
-        if decision.outcome != "deduped":
+        if decision.outcome != "deduped" and intent.mode != "load":  # an import is no work in a session
             self._use_session(state, intent.namespace, intent.session, now)
         if decision.outcome == "created":
             similar = _similar_keys(state, record, now)
