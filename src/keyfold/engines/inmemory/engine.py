@@ -36,7 +36,7 @@ from keyfold.contract.intents import (
 from keyfold.contract.reach import within
 from keyfold.contract.ulid import ulid
 from keyfold.engines.inmemory.search import search
-from keyfold.engines.inmemory.state import Entry, State, copied
+from keyfold.engines.inmemory.state import Entry, State, copied, expired
 from keyfold.errors import InvalidRequest, NotFound, Unavailable
 from keyfold.model import (
     ACTIVE,
@@ -106,9 +106,13 @@ class InMemoryEngine:
             first = state.first_answer(selector.namespace, use, DeleteResult, now)
             if first is not None:
                 return first
-            ids = sorted((entry.record.id for entry in self._chosen(state, selector, now)), key=int)
+            chosen = _chosen(state, selector)
+            ids = sorted((record.id for record in chosen if not expired(record, now)), key=int)
             if not selector.dry_run:
-                self._remove(state, selector, ids)
+                for record in chosen:  # what has expired goes too, though nobody is told of it
+                    state.remove(record.id)
+                if selector.everything:
+                    state.forget_answers(selector.namespace, selector.reach)
             erased = bool(ids) and not selector.dry_run  # there is no file that could still hold them
             result = DeleteResult(len(ids), tuple(ids), erased, selector.dry_run)
             state.keep_answer(selector.namespace, use, result, now)
@@ -176,14 +180,14 @@ class InMemoryEngine:
         decision = decide(held, intent, now)
         record = decision.record
         similar: tuple[str, ...] = ()
-        if decision.outcome != "deduped" and intent.mode != "load":  # an import is no work in a session
-            self._use_session(state, intent.namespace, intent.session, now)
         if decision.outcome == "created":
             similar = _similar_keys(state, record, now)
             record = state.insert(record, self._readable(decision.past))
         elif decision.outcome == "updated":
             past = state.entries[record.id].past + decision.past
             state.put(Entry(record, self._readable(past)))
+        if decision.outcome != "deduped" and intent.mode != "load":  # an import is no work in a session
+            self._use_session(state, intent.namespace, intent.session, now)
         receipt = receipt_of(decision, record.id, similar)
         state.keep_answer(intent.namespace, intent.idempotency, receipt, now)
         return receipt
@@ -228,28 +232,25 @@ class InMemoryEngine:
             touched = replace(entry.record, updated_at=max(entry.record.updated_at, now))
             state.put(Entry(touched, entry.past))
 
-    def _chosen(self, state: State, selector: Selector, now: datetime) -> list[Entry]:
-        given = (selector.ref is not None, selector.where is not None, selector.everything)
-        if sum(given) != 1:
-            raise InvalidRequest(
-                "selector", "say what to forget in exactly one way: a record, a filter or everything"
-            )
-        if selector.ref is not None:
-            entry = state.find(selector.ref, now)
-            return [entry] if entry is not None else []
-        if selector.where is not None:
-            readable = state.within(selector.namespace, selector.reach, READABLE_KINDS, now)
-            return [entry for entry in readable if matches(entry.record, selector.where)]
-        return state.within(selector.namespace, selector.reach, KINDS, now)
 
-    def _remove(self, state: State, selector: Selector, ids: list[str]) -> None:
-        for identity in ids:
-            state.remove(identity)
-        if selector.everything:  # what nobody can see any more goes too
-            for identity, entry in list(state.entries.items()):
-                if within(entry.record.namespace, selector.namespace, selector.reach):
-                    state.remove(identity)
-            state.forget_answers(selector.namespace, selector.reach)
+def _chosen(state: State, selector: Selector) -> list[Record]:
+    """What a selector names, expired or not."""
+    given = (selector.ref is not None, selector.where is not None, selector.everything)
+    if sum(given) != 1:
+        raise InvalidRequest(
+            "selector", "say what to forget in exactly one way: a record, a filter or everything"
+        )
+    if selector.ref is not None:
+        entry = state.find_any(selector.ref)
+        return [entry.record] if entry is not None else []
+    reached = [
+        entry.record
+        for entry in state.entries.values()
+        if within(entry.record.namespace, selector.namespace, selector.reach)
+    ]
+    if selector.where is None:
+        return reached
+    return [record for record in reached if record.kind in READABLE_KINDS and matches(record, selector.where)]
 
 
 def _new_session(namespace: str, identity: str, now: datetime) -> Record:

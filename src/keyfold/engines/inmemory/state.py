@@ -86,14 +86,17 @@ class State:
         ]
 
     def find(self, ref: Ref, now: datetime) -> Entry | None:
-        """The record that a reference names, unless it has expired or is another namespace's."""
+        """The record that a reference names, unless it has expired."""
+        entry = self.find_any(ref)
+        return None if entry is None or expired(entry.record, now) else entry
+
+    def find_any(self, ref: Ref) -> Entry | None:
+        """The record that a reference names, expired or not, unless it is another namespace's."""
         identity = ref.id
         if identity is None:
             identity = self.ids.get((ref.namespace, ref.kind, ref.minted, ref.key or ""))
         entry = self.entries.get(identity) if identity is not None else None
-        if entry is None or entry.record.namespace != ref.namespace or expired(entry.record, now):
-            return None
-        return entry
+        return entry if entry is not None and entry.record.namespace == ref.namespace else None
 
     def insert(self, record: Record, past: tuple[Revision, ...] = ()) -> Record:
         """Add a record under a new id. One that expired at its address goes, with all that was its own."""
