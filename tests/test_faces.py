@@ -131,8 +131,9 @@ def test_a_cancelled_closing_closes_all_the_same() -> None:
 
 
 def test_the_worker_thread_ends_with_the_engine() -> None:
+    engine = Threaded(InMemoryEngine())  # kept, so that it is not the garbage collector that ends the thread
+
     async def main() -> None:
-        engine = Threaded(InMemoryEngine())
         await engine.health()
         assert any(thread.name.startswith("keyfold") for thread in threading.enumerate())
         await engine.close()

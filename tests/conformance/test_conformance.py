@@ -15,7 +15,7 @@ from keyfold.conformance import CHECKS, CLAUSES, Clause, Outcome, SteppedClock, 
 from keyfold.conformance.registry import check
 from keyfold.conformance.runner import NEEDS
 from keyfold.conformance.world import World
-from keyfold.contract.intents import Capabilities, Ref
+from keyfold.contract.intents import Capabilities
 from keyfold.engines.inmemory import InMemoryEngine
 from keyfold.errors import Unsupported
 from keyfold.faces import Threaded
@@ -144,18 +144,26 @@ def test_an_engine_that_raises_something_of_its_own_fails_the_clause_and_the_res
 
 
 def test_a_run_leaves_nothing_behind_and_touches_nothing_else() -> None:
-    engine = InMemoryEngine()
-    mine = World("mine", engine.capabilities, None)
-    engine.store(mine.intent("text", "key"))
+    store, closed = InMemoryEngine(), InMemoryEngine()
+    closed.close()
+    store.store(World("mine", store.capabilities, None).intent("text", "key"))
 
-    class Shared(InMemoryEngine):
-        def __new__(cls, *_: object) -> InMemoryEngine:  # type: ignore[misc]  # one store, whoever opens it
-            return engine
+    class Handle:
+        """One store, whoever opens it; closing a handle closes no other."""
 
-    engine.close = lambda: None  # type: ignore[method-assign]
-    run(Shared, prefix="check")
-    assert engine.namespaces() == ["mine/a"]
-    assert engine.get(Ref("mine/a", key="key")) is not None
+        def __init__(self) -> None:
+            self.engine = store
+
+        def close(self) -> None:
+            self.engine = closed
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.engine, name)
+
+    outcomes = run(lambda _: Handle(), configurable=False, prefix="check")  # type: ignore[arg-type, return-value]
+    assert [str(outcome) for outcome in outcomes if outcome.status == "failed"] == []
+    assert store.namespaces() == ["mine/a"]
+    assert store.count("mine/a").total == 1
 
 
 def test_the_namespaces_of_a_run_lie_below_its_prefix() -> None:

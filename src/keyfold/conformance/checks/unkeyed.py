@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from keyfold.conformance.registry import check
 from keyfold.conformance.world import World, refused, same, true
 from keyfold.contract import calls
@@ -32,9 +34,10 @@ def a_repeat(t: World) -> Plan[None]:
 @check("U-03")
 def a_repeat_with_a_difference(t: World) -> Plan[None]:
     yield from t.save("text")
-    for change in ({"title": "Another"}, {"type": "profile"}, {"tags": ("x",)}, {"metadata": {"a": 1}}):
-        receipt = yield from t.save("text", **change)
-        same(receipt.outcome, "created", f"the outcome of another {next(iter(change))}")
+    changes: dict[str, Any] = {"title": "Another", "type": "profile", "tags": ("x",), "metadata": {"a": 1}}
+    for name, value in changes.items():
+        receipt = yield from t.save("text", **{name: value})
+        same(receipt.outcome, "created", f"the outcome of another {name}")
 
 
 @check("U-04")
