@@ -1,29 +1,22 @@
-"""Engines whose writes, histories or forgets have one small fault each."""
+"""Engines whose writes have one small fault each."""
 
 from __future__ import annotations
 
 import html
 import unicodedata
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from keyfold.clock import EPOCH
 from keyfold.contract.decide import past_of
-from keyfold.contract.filters import EVERYTHING
-from keyfold.contract.intents import Intent, Past, Ref, Selector, SessionUse
+from keyfold.contract.intents import Intent, Ref, Selector, SessionUse
 from keyfold.engines.inmemory import InMemoryEngine
 from keyfold.engines.inmemory.state import Entry, Kept, State
-from keyfold.errors import InvalidRequest, KeyfoldError, NotFound
-from keyfold.model import ACTIVE, OBSERVATION, SESSION, UNSET, Config, DeleteResult, Receipt, Record
-from tests.conformance.faulty import answers, broken, forgets, writes
-
-
-def _parent(namespace: str) -> str:
-    return namespace.rpartition("/")[0]
-
+from keyfold.errors import KeyfoldError
+from keyfold.model import ACTIVE, OBSERVATION, SESSION, UNSET, DeleteResult, Receipt, Record
+from tests.conformance.faulty import answers, broken, writes
 
 answers("CountsFromNought", lambda r: replace(r, revision_count=r.revision_count - 1))
 answers("NeverSaysReplayed", lambda r: replace(r, replayed=False))
@@ -52,17 +45,6 @@ writes("TrimsTexts", lambda i: replace(i, content=str(i.content).strip() or "emp
 writes("EscapesTexts", lambda i: replace(i, content=html.escape(str(i.content))))
 writes("SortsTags", lambda i: replace(i, tags=tuple(sorted(i.tags)) if i.tags else i.tags))
 writes("SortsMetadata", lambda i: replace(i, metadata=_sorted(i.metadata) if i.metadata else i.metadata))
-forgets("ForgetsNothing", lambda s: replace(s, dry_run=True))
-forgets("DryRunsForReal", lambda s: replace(s, dry_run=False))
-forgets("ForgetsTwice", lambda s: replace(s, idempotency=None))
-forgets("ForgetsWithoutFilter", lambda s: replace(s, where=s.where and EVERYTHING))
-forgets("ForgetsTheSubtree", lambda s: replace(s, reach="subtree"))
-forgets("ForgetsExactly", lambda s: replace(s, reach="exact"))
-forgets("KeepsSessions", lambda s: replace(s, everything=False, where=EVERYTHING) if s.everything else s)
-forgets(
-    "ForgetsSiblings",
-    lambda s: replace(s, namespace=_parent(s.namespace), reach="subtree") if s.everything else s,
-)
 
 
 def _sorted(value: Any) -> Any:
@@ -318,113 +300,3 @@ class OpensWhatHasLapsed(InMemoryEngine):
 class OpensOnlyWhatIsNamed(InMemoryEngine):
     def _use_session(self, state: State, namespace: str, use: SessionUse | None, now: datetime) -> None:
         super()._use_session(state, namespace, use and replace(use, opens=False), now)
-
-
-@broken
-class KeepsEveryState(InMemoryEngine):
-    def __init__(self, config: Config) -> None:
-        super().__init__(replace(config, keep_revisions=None))
-
-
-@broken
-class HistoryOldestFirst(InMemoryEngine):
-    def history(self, ref: Ref) -> Past:
-        past = super().history(ref)
-        return replace(past, revisions=past.revisions[::-1])
-
-
-@broken
-class HistoryForAnyone(InMemoryEngine):
-    def history(self, ref: Ref) -> Past:
-        with self._reading() as (state, _):
-            entry = state.entries.get(ref.id or "")
-        return super().history(replace(ref, namespace=entry.record.namespace) if entry else ref)
-
-
-@broken
-class KeepsTheHistoryOfTheForgotten(InMemoryEngine):
-    def forget(self, selector: Selector) -> DeleteResult:
-        past = super().history(selector.ref) if selector.ref else Past(None, ())
-        self._buried = {**getattr(self, "_buried", {}), selector.ref: past} if past.record else {}
-        return super().forget(selector)
-
-    def history(self, ref: Ref) -> Past:
-        past = super().history(ref)
-        return past if past.record else getattr(self, "_buried", {}).get(ref, past)
-
-
-@broken
-class ReusesIds(InMemoryEngine):
-    def forget(self, selector: Selector) -> DeleteResult:
-        result = super().forget(selector)
-        with self._writing() as (state, _):
-            state.last_id = max(map(int, state.entries), default=0)
-        return result
-
-
-@broken
-class ForgetsAnyId(InMemoryEngine):
-    def forget(self, selector: Selector) -> DeleteResult:
-        with self._reading() as (state, _):
-            entry = state.entries.get((selector.ref and selector.ref.id) or "")
-        if entry and selector.ref:
-            selector = replace(selector, ref=replace(selector.ref, namespace=entry.record.namespace))
-        return super().forget(selector)
-
-
-@broken
-class MissesLoudly(InMemoryEngine):
-    def forget(self, selector: Selector) -> DeleteResult:
-        result = super().forget(selector)
-        if not result.deleted:
-            raise NotFound("there is nothing to forget")
-        return result
-
-
-@broken
-class ForgetsAllWhenNotTold(InMemoryEngine):
-    def forget(self, selector: Selector) -> DeleteResult:
-        try:
-            return super().forget(selector)
-        except InvalidRequest:
-            return super().forget(Selector(selector.namespace, everything=True))
-
-
-@broken
-class ForgetsWhatLiesBelow(InMemoryEngine):
-    def forget(self, selector: Selector) -> DeleteResult:
-        if selector.ref and selector.ref.key and not selector.dry_run:
-            where = replace(EVERYTHING, topic_prefix=selector.ref.key + "/")
-            super().forget(Selector(selector.namespace, where=where))
-        return super().forget(selector)
-
-
-@broken
-class SessionsTakeTheirRecords(InMemoryEngine):
-    def forget(self, selector: Selector) -> DeleteResult:
-        if selector.ref and selector.ref.kind == SESSION:
-            super().forget(
-                Selector(selector.namespace, where=replace(EVERYTHING, session_id=selector.ref.key))
-            )
-        return super().forget(selector)
-
-
-@broken
-class ReadsTheExpired(InMemoryEngine):
-    @contextmanager
-    def _reading(self) -> Iterator[tuple[State, datetime]]:
-        with super()._reading() as (state, _):
-            yield state, EPOCH
-
-    @contextmanager
-    def _writing(self) -> Iterator[tuple[State, datetime]]:
-        with super()._writing() as (state, _):
-            yield state, self._clock()
-
-
-@broken
-class ExpiresLate(InMemoryEngine):
-    @contextmanager
-    def _reading(self) -> Iterator[tuple[State, datetime]]:
-        with super()._reading() as (state, now):
-            yield state, now - timedelta(microseconds=1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 from keyfold.conformance import CLAUSES, Outcome, SteppedClock, run
-from tests.conformance import faulty_reads, faulty_writes
+from tests.conformance import faulty_forgets, faulty_reads, faulty_writes
 from tests.conformance.faulty import BROKEN
 
-assert faulty_reads, faulty_writes  # importing them fills BROKEN
+assert faulty_forgets and faulty_reads and faulty_writes  # importing them fills BROKEN
 
 SMALL = 20  # clauses
 STUMBLES = ("IndexError", "KeyError", "TypeError", "AttributeError", "ValueError", "AssertionError")
