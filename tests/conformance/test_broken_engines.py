@@ -8,7 +8,7 @@ from keyfold.conformance import CLAUSES, Outcome, SteppedClock, run
 from tests.conformance import faulty_forgets, faulty_reads, faulty_writes
 from tests.conformance.faulty import BROKEN
 
-assert faulty_forgets and faulty_reads and faulty_writes  # importing them fills BROKEN
+assert all((faulty_forgets, faulty_reads, faulty_writes))  # importing them fills BROKEN
 
 SMALL = 20  # clauses
 STUMBLES = ("IndexError", "KeyError", "TypeError", "AttributeError", "ValueError", "AssertionError")
