@@ -1,0 +1,163 @@
+"""Opening the file, and what SQLite's errors mean to a user.
+
+The file is never opened by anything but SQLite once it exists: closing any other handle on it would drop the
+locks that this process holds on it (POSIX advisory locks; https://sqlite.org/howtocorrupt.html, 2.2).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from keyfold.engines.sqlite import schema
+from keyfold.errors import KeyfoldError, StoreError, Unavailable
+
+BUSY: Final = 30_000  # milliseconds
+MEMORY: Final = ":memory:"
+_FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+_SYNCHRONOUS: Final = {"full": 2, "process": 1}
+
+# Held while a missing file is made and first opened, so that no handle of ours is closed on it meanwhile.
+_making = threading.Lock()
+
+
+def renew_lock() -> None:
+    """A new lock in a forked child: the old one may have been held at the fork."""
+    global _making
+    _making = threading.Lock()
+
+
+def translated(error: apsw.Error, path: str) -> KeyfoldError:
+    """The error of this library that stands for one of SQLite's. It holds no SQL and no text."""
+    name = _shown(path)
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return Unavailable(f"{name} was locked by another process for too long: try again")
+        case apsw.InterruptError():
+            return Unavailable(f"the call on {name} was interrupted: try again")
+        case apsw.ConnectionClosedError():
+            return Unavailable(f"{name} is closed: open it again")
+        case apsw.FullError():
+            return StoreError(f"the disk that holds {name} is full: free some space. Nothing was changed")
+        case apsw.NotADBError():
+            return StoreError(
+                f"{name} is not a SQLite database, or it is encrypted: choose another path. Nothing was changed"
+            )
+        case apsw.ReadOnlyError() | apsw.PermissionsError():
+            return StoreError(f"{name} or its folder is read-only: make both writable or choose another path")
+        case apsw.CantOpenError():
+            return StoreError(_why_not(path))
+        case apsw.CorruptError():
+            return StoreError(f"{name} is damaged: run keyfold doctor, or restore a backup")
+        case apsw.IOError():
+            return StoreError(f"reading or writing {name} failed: check the disk and its mount")
+        case apsw.TooBigError():
+            return StoreError(f"a text is larger than {name} can hold")
+        case _:
+            return StoreError(
+                f"{name} could not carry out the call ({type(error).__name__}). Nothing was changed"
+            )
+
+
+def open_writer(path: str, durability: str) -> apsw.Connection:
+    """A connection that may write, to a store that is made when it is missing. StoreError says what is wrong."""
+    if path == MEMORY:
+        conn = apsw.Connection(path)
+        _tune(conn, durability)
+        schema.create(conn, path)
+        return conn
+    place = Path(path)
+    if place.is_dir():
+        raise StoreError(f"{_shown(path)} is a folder: give the path of a file in it")
+    if not place.parent.is_dir():
+        raise StoreError(f"the folder {_shown(str(place.parent))} does not exist: create it first")
+    try:
+        with _making:
+            if not place.exists():
+                _make(path)
+            conn = apsw.Connection(path, _FLAGS)
+        try:
+            _take_up(conn, path, durability)
+        except BaseException:
+            conn.close()
+            raise
+    except apsw.Error as error:
+        raise translated(error, path) from None
+    return conn
+
+
+def open_reader(path: str) -> apsw.Connection:
+    """A connection that can only read."""
+    conn = apsw.Connection(path, apsw.SQLITE_OPEN_READWRITE)
+    conn.set_busy_timeout(BUSY)
+    conn.execute("PRAGMA query_only = 1")
+    return conn
+
+
+def _take_up(conn: apsw.Connection, path: str, durability: str) -> None:
+    # What is not ours stays as it is, to the byte: no checkpoint of its write-ahead log when we close it.
+    conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    conn.set_busy_timeout(BUSY)
+    name = _shown(path)
+    if conn.readonly("main"):
+        raise StoreError(f"{name} is read-only: make it writable or choose another path")
+    stands = schema.stands(conn, name)
+    conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+    _use_wal(conn)
+    _tune(conn, durability)
+    if not stands:
+        schema.create(conn, name)
+
+
+def _tune(conn: apsw.Connection, durability: str) -> None:
+    conn.set_busy_timeout(BUSY)
+    conn.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
+    # What VACUUM and sorts put aside must not reach a temporary folder.
+    conn.execute("PRAGMA temp_store = MEMORY")
+
+
+def _use_wal(conn: apsw.Connection) -> None:
+    """Switch to write-ahead logging. The switch of a new file ignores the busy time-out, so it is repeated."""
+    deadline, pause = time.monotonic() + BUSY / 1000, 0.001
+    while True:
+        try:
+            mode = conn.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
+        except apsw.BusyError:
+            mode = ""
+        if mode == "wal":
+            return
+        if mode and mode != "delete":
+            raise StoreError(f"this file system does not allow write-ahead logging (journal mode {mode})")
+        if time.monotonic() > deadline:
+            raise apsw.BusyError
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+
+
+def _make(path: str) -> None:
+    """An empty file that only its owner can read; SQLite gives its side files the same mode."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass  # another process was first
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise StoreError(f"{_shown(path)} could not be made: {reason}. Choose another path") from None
+
+
+def _why_not(path: str) -> str:
+    folder = Path(path).parent
+    if not folder.is_dir():
+        return f"the folder {_shown(str(folder))} does not exist (any more)"
+    if not os.access(folder, os.W_OK):
+        return f"the folder {_shown(str(folder))} is read-only: a store needs to write beside its file"
+    return f"{_shown(path)} cannot be opened: check that it is a file that you may read and write"
+
+
+def _shown(path: str) -> str:
+    return path if len(path) <= 300 else f"...{path[-300:]}"

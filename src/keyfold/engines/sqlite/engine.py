@@ -1,0 +1,294 @@
+"""The embedded engine: one locked writer, a few readers, one SQLite file."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any, Final
+
+import apsw
+
+from keyfold.clock import Clock, system_clock, to_micros
+from keyfold.contract.intents import (
+    Capabilities,
+    Counts,
+    FoundPage,
+    Health,
+    Intent,
+    Page,
+    Past,
+    Query,
+    Ref,
+    SearchQuery,
+    Selector,
+)
+from keyfold.engines.sqlite import connect, forget, idempotency, read, schema, search
+from keyfold.engines.sqlite.pool import CLOSED, Pool, Readers, Shared
+from keyfold.engines.sqlite.write import prepare, remove, store_one
+from keyfold.errors import InvalidRequest, KeyfoldError, Unavailable
+from keyfold.model import Config, DeleteResult, Reach, Receipt, Record
+
+_CAPABILITIES: Final = Capabilities("sqlite")
+
+
+class SqliteEngine:
+    """A store in one file (or in memory): see `keyfold.contract.protocols.Engine` for what each call means."""
+
+    def __init__(self, path: str, config: Config, clock: Clock) -> None:
+        self._path = path
+        self._config = config
+        self._clock = clock
+        self._keep = config.keep_revisions
+        self._hits: dict[int, search.Hits] = {}
+        self._lock = threading.Lock()
+        self._writer: apsw.Connection | None = None
+        self._readers: Readers
+        self._closed = False
+        self._connect()
+        _engines.add(self)
+
+    @classmethod
+    def open(cls, path: str, *, config: Config | None = None, clock: Clock = system_clock) -> SqliteEngine:
+        """Open a store, made when it is missing. StoreError says what is wrong with the path or the file."""
+        return cls(os.fspath(path), config or Config(), clock)
+
+    def _connect(self) -> apsw.Connection:
+        writer = connect.open_writer(self._path, self._config.durability)
+        if self._path == connect.MEMORY:
+            self._hits[id(writer)] = search.equip(writer)
+            self._readers = Shared(writer, self._lock)
+        else:
+            self._readers = Pool(self._new_reader)
+        self._writer = writer
+        return writer
+
+    def _new_reader(self) -> apsw.Connection:
+        conn = connect.open_reader(self._path)
+        self._hits[id(conn)] = search.equip(conn)
+        return conn
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """All that the contract knows."""
+        return _CAPABILITIES
+
+    def store(self, intent: Intent) -> Receipt:
+        """Carry out one write."""
+        try:
+            prepared = prepare(intent)
+            with self._lock:
+                conn = self._writer or self._reopened()
+                if conn.in_transaction:  # an interrupt struck between two statements
+                    conn.execute("ROLLBACK")
+                try:
+                    conn.execute("BEGIN IMMEDIATE")
+                    receipt = store_one(conn, intent, self._clock(), self._keep, prepared)
+                    conn.execute("COMMIT")
+                    return receipt
+                finally:
+                    if conn.in_transaction:
+                        conn.execute("ROLLBACK")
+        except (apsw.Error, UnicodeEncodeError) as error:
+            raise self._translated(error) from None
+
+    def store_many(self, intents: Sequence[Intent]) -> list[Receipt]:
+        """Carry out writes in order, all or none."""
+        prepared = [prepare(intent) for intent in intents]
+
+        def work(conn: apsw.Connection) -> list[Receipt]:
+            return [
+                store_one(conn, intent, self._clock(), self._keep, tokens)
+                for intent, tokens in zip(intents, prepared, strict=True)
+            ]
+
+        return self._write(work)  # type: ignore[no-any-return]  # what work returns
+
+    def get(self, ref: Ref) -> Record | None:
+        """One record, or None when it is absent, expired or another namespace's."""
+        try:
+            conn = self._readers.take()
+            try:
+                return read.get(conn, ref, self._clock)
+            finally:
+                self._readers.give(conn)
+        except (apsw.Error, UnicodeEncodeError) as error:
+            raise self._translated(error) from None
+
+    def page(self, query: Query) -> Page:
+        """List records in a total order."""
+        return self._read(read.page, query)  # type: ignore[no-any-return]  # what page returns
+
+    def search(self, query: SearchQuery) -> FoundPage:
+        """The records that match the words best."""
+
+        def work(conn: apsw.Connection, clock: Clock) -> FoundPage:
+            return search.search(conn, self._hits[id(conn)], query, clock)
+
+        return self._read(work)  # type: ignore[no-any-return]  # what search returns
+
+    def count(self, namespace: str, reach: Reach = "exact") -> Counts:
+        """How much is there."""
+        return self._read(read.count, namespace, reach)  # type: ignore[no-any-return]  # what count returns
+
+    def namespaces(self, prefix: str = "") -> list[str]:
+        """The names that hold any live record, sorted."""
+        return self._read(read.names, prefix)  # type: ignore[no-any-return]  # what names returns
+
+    def history(self, ref: Ref) -> Past:
+        """The states of one record, newest first."""
+        return self._read(read.history, ref)  # type: ignore[no-any-return]  # what history returns
+
+    def forget(self, selector: Selector) -> DeleteResult:
+        """Remove records with their history, words and idempotency keys; then erase their bytes if the store is small."""
+
+        def work(conn: apsw.Connection) -> DeleteResult:
+            now = self._clock()
+            keyed = selector.idempotency is not None and not selector.dry_run
+            if keyed:
+                first = idempotency.first_forget(conn, selector, to_micros(now))
+                if first is not None:
+                    return first
+            live, dead, numbers = forget.select(conn, selector, now)
+            result = DeleteResult(
+                len(live), tuple(str(number) for _, number in live), dry_run=selector.dry_run
+            )
+            if not selector.dry_run:
+                remove(conn, live + dead)
+                forget.remove_namespaces(conn, numbers)
+                if keyed:
+                    idempotency.remember_forget(conn, selector, result, to_micros(now))
+            return result
+
+        if selector.dry_run:
+            return self._read(lambda conn, _: work(conn))  # type: ignore[no-any-return]  # what work returns
+        result: DeleteResult = self._write(work)
+        erased = self._erase_inline()
+        return DeleteResult(
+            result.deleted, result.ids, bool(result.deleted) and erased, False, result.replayed
+        )
+
+    def _erase_inline(self) -> bool | str:
+        if self._path != connect.MEMORY and forget.size(self._path) > forget.INLINE:
+            return forget.TOO_LARGE
+        return self.erase()
+
+    def erase(self) -> bool | str:
+        """Take the bytes of what was forgotten out of the store's files: True, or a word on what that waits for."""
+        try:
+            with self._lock:
+                conn = self._writer or self._reopened()
+                if conn.in_transaction:
+                    conn.execute("ROLLBACK")
+                return forget.erase(conn, self._path)
+        except apsw.Error as error:
+            raise self._translated(error) from None
+
+    def health(self) -> Health:
+        """Whether the store can be read, and its versions and sizes."""
+
+        def work(conn: apsw.Connection, _: Clock) -> Health:
+            facts = {
+                "schema": schema.number(conn, "user_version"),
+                "sqlite": apsw.sqlite_lib_version(),
+                "bytes": schema.number(conn, "page_count") * schema.number(conn, "page_size"),
+                "durability": self._config.durability,
+                "erase_pending": forget.pending(conn),
+            }
+            return Health(True, "sqlite", facts)
+
+        return self._read(work)  # type: ignore[no-any-return]  # what work returns
+
+    def close(self) -> None:
+        """Erase what waits for it, and close the file. Later calls raise Unavailable."""
+        with self._lock:
+            conn, self._writer, self._closed = self._writer, None, True
+            self._readers.close()
+            if conn is None:
+                return
+            try:
+                if self._path != connect.MEMORY and forget.pending(conn):
+                    forget.erase(conn, self._path)
+            except apsw.Error:
+                pass  # still pending: the next close, or doctor, tries again
+            finally:
+                conn.close()
+
+    def _write(self, work: Any, *arguments: Any) -> Any:
+        """Run work in one write transaction."""
+        try:
+            with self._lock:
+                conn = self._writer or self._reopened()
+                if conn.in_transaction:
+                    conn.execute("ROLLBACK")
+                try:
+                    conn.execute("BEGIN IMMEDIATE")
+                    result = work(conn, *arguments)
+                    conn.execute("COMMIT")
+                    return result
+                finally:
+                    if conn.in_transaction:
+                        conn.execute("ROLLBACK")
+        except (apsw.Error, UnicodeEncodeError) as error:
+            raise self._translated(error) from None
+
+    def _read(self, work: Any, *arguments: Any) -> Any:
+        """Run work in one read transaction: it sees one state of the store."""
+        try:
+            conn = self._readers.take()
+            try:
+                conn.execute("BEGIN")
+                result = work(conn, *arguments, self._clock)
+                conn.execute("COMMIT")
+                return result
+            finally:
+                self._readers.give(conn)
+        except (apsw.Error, UnicodeEncodeError) as error:
+            raise self._translated(error) from None
+
+    def _translated(self, error: Exception) -> KeyfoldError:
+        if isinstance(error, apsw.Error):
+            return connect.translated(error, self._path)
+        return InvalidRequest("text", "it holds a lone surrogate, which is no character: remove it")
+
+    def _reopened(self) -> apsw.Connection:
+        """The writer, opened again in a forked child. The lock is held."""
+        if self._closed:
+            raise Unavailable(CLOSED)
+        return self._connect()
+
+    def _after_fork(self) -> None:
+        """In the child: leave the inherited connections alone (closing them would disturb the parent)."""
+        if self._writer is not None:
+            _keep_for_ever([self._writer, *self._readers.handles()])
+        self._lock = threading.Lock()
+        self._hits = {}
+        self._writer = None
+        if self._path == connect.MEMORY:
+            self._closed = True
+        else:
+            self._readers = Pool(self._new_reader)
+
+
+_engines: weakref.WeakSet[SqliteEngine] = weakref.WeakSet()
+_inherited: list[apsw.Connection] = []
+
+
+def _keep_for_ever(handles: list[apsw.Connection]) -> None:
+    """Keep connections from being closed, even at the end of the process, when modules let go of what they hold."""
+    import ctypes
+
+    _inherited.extend(handles)
+    for handle in handles:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
+
+
+def _in_child() -> None:
+    connect.renew_lock()
+    for engine in list(_engines):
+        engine._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

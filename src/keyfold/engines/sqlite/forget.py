@@ -1,0 +1,135 @@
+"""Forgetting: logical in one transaction, then physical by a named step.
+
+Deleted rows leave their bytes in free pages, page gaps, old index segments and the write-ahead log. Merging
+the index into one segment, VACUUM and truncating the log, in this order, leave none (decision 0007).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+from keyfold.clock import to_micros
+from keyfold.contract.filters import matches
+from keyfold.contract.intents import Selector
+from keyfold.engines.sqlite.connect import BUSY, MEMORY
+from keyfold.engines.sqlite.narrow import Narrowing, places
+from keyfold.engines.sqlite.rows import (
+    EXPIRES,
+    RECORD,
+    SLOT,
+    Rows,
+    id_number,
+    namespace_slots,
+    record_of,
+    space_of,
+)
+from keyfold.engines.sqlite.write import FORGETS
+from keyfold.model import READABLE_KINDS
+
+INLINE: Final = 64 << 20  # bytes: up to here a forget erases before it answers
+PATIENCE: Final = 500  # milliseconds to wait for readers and writers before erasure is put off
+
+TOO_LARGE: Final = "waiting: the store is larger than 64 MiB; erased on close or by keyfold doctor --erase"
+READER: Final = "waiting: a reader holds the store open"
+WRITER: Final = "waiting: another process is writing"
+
+_ROW: Final = f"SELECT {RECORD}, r.slot FROM records r WHERE "
+_PENDING: Final = (
+    "SELECT (SELECT value FROM meta WHERE name = 'forgets'), (SELECT value FROM meta WHERE name = 'erased')"
+)
+
+Gone = list[tuple[int, int]]  # (slot, id)
+
+
+def select(conn: apsw.Connection, selector: Selector, now: Any) -> tuple[Gone, Gone, list[int]]:
+    """What a selector names: live records, expired ones (as absent, but their bytes go too), whole namespaces."""
+    micros = to_micros(now)
+    live: Gone = []
+    dead: Gone = []
+    numbers: list[int] = []
+    for name, num, _, _ in places(conn, selector.namespace, selector.reach):
+        if selector.everything:
+            numbers.append(num)
+            rows: Any = conn.execute(f"{_ROW} r.slot BETWEEN ? AND ?", namespace_slots(num))
+        elif selector.ref is not None:
+            rows = _named(conn, selector, num)
+        else:
+            rows = _filtered(conn, selector, num)
+        for row in rows:
+            if selector.where is not None and not matches(record_of(row, name), selector.where):
+                continue
+            gone = live if row[EXPIRES] is None or row[EXPIRES] > micros else dead
+            gone.append((row[SLOT], row[0]))
+    return live, dead, numbers
+
+
+def _named(conn: apsw.Connection, selector: Selector, num: int) -> list[Any]:
+    ref = selector.ref
+    assert ref is not None
+    if ref.id is not None:
+        return conn.execute(f"{_ROW} r.id = ? AND r.ns = ?", (id_number(ref.id), num)).fetchall()
+    address = (num, space_of(ref.kind, ref.minted), ref.key)
+    return conn.execute(f"{_ROW} r.ns = ? AND r.space = ? AND r.key = ?", address).fetchall()
+
+
+def _filtered(conn: apsw.Connection, selector: Selector, num: int) -> apsw.Cursor:
+    assert selector.where is not None, "a selector names one of a record, a filter or everything"
+    narrowing = Narrowing(READABLE_KINDS, selector.where, -(1 << 62))
+    return conn.execute(f"{_ROW} r.ns = ? AND {narrowing.sql}", (num, *narrowing.values))
+
+
+def remove_namespaces(conn: apsw.Connection, numbers: list[int]) -> None:
+    """Remove what is left of namespaces whose records are gone: name, statistics, keys. No number comes again."""
+    for num in numbers:
+        conn.execute("DELETE FROM idempotency WHERE ns = ?", (num,))
+        conn.execute("DELETE FROM namespaces WHERE num = ?", (num,))
+    if numbers:
+        conn.execute(FORGETS)
+
+
+def pending(conn: apsw.Connection) -> bool:
+    """Whether bytes of removed records may still be in the store's files."""
+    forgets, erased = _counters(conn)
+    return forgets > erased
+
+
+def _counters(conn: apsw.Connection) -> tuple[int, int]:
+    rows: Rows = conn.execute(_PENDING).fetchall()
+    forgets, erased = rows[0]
+    return forgets, erased
+
+
+def size(path: str) -> int:
+    """The size of the store's file."""
+    return Path(path).stat().st_size
+
+
+def erase(conn: apsw.Connection, path: str) -> bool | str:
+    """Take the bytes of removed records out of every file of the store: True, or what that waits for."""
+    if path == MEMORY:
+        return True
+    forgets, erased = _counters(conn)
+    if forgets <= erased:
+        return True
+    conn.set_busy_timeout(PATIENCE)
+    large = size(path) > INLINE
+    try:
+        if large:  # more than memory should hold; the file that VACUUM works in then has no name
+            conn.execute("PRAGMA temp_store = FILE")
+        conn.execute("INSERT INTO words (words) VALUES ('optimize')")
+        conn.execute("VACUUM")
+        busy, _, _ = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
+        if busy:
+            return READER
+        # Forgets that came meanwhile stay pending: the count is set to what it was before the rewrite.
+        conn.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'erased'", (forgets,))
+    except (apsw.BusyError, apsw.LockedError):
+        return WRITER
+    finally:
+        if large:
+            conn.execute("PRAGMA temp_store = MEMORY")
+        conn.set_busy_timeout(BUSY)
+    return True

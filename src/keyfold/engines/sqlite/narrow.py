@@ -1,0 +1,128 @@
+"""Which rows a read looks at: namespaces within a reach, and the parts of a filter that SQL can test."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import apsw
+
+from keyfold.clock import to_micros
+from keyfold.contract.filters import EVERYTHING, Filter
+from keyfold.contract.reach import above
+from keyfold.engines.sqlite.rows import SESSION_SPACE, SPACES, Rows
+from keyfold.model import Reach
+
+LIVE: Final = "(r.expires_at IS NULL OR r.expires_at > ?)"
+_READABLE: Final = tuple(range(SESSION_SPACE))
+_RANK: Final = "SELECT name, num, docs, tokens FROM namespaces WHERE "
+
+Place = tuple[str, int, int, int]  # a namespace: name, number, records indexed, their tokens
+
+
+def places(conn: apsw.Connection, namespace: str, reach: Reach) -> list[Place]:
+    """The namespaces that a read looks at, by name."""
+    if reach == "exact":
+        return _place(conn, namespace)
+    if reach == "subtree":
+        asked = (namespace, f"{namespace}/", f"{namespace}0")  # "0" is the character after "/"
+        rows: Rows = conn.execute(
+            f"{_RANK} name = ? OR (name >= ? AND name < ?) ORDER BY name", asked
+        ).fetchall()
+        return rows
+    return [place for name in (*above(namespace), namespace) for place in _place(conn, name)]
+
+
+def _place(conn: apsw.Connection, name: str) -> list[Place]:
+    rows: Rows = conn.execute(f"{_RANK} name = ?", (name,)).fetchall()
+    return rows
+
+
+class Narrowing:
+    """A filter as SQL on `records r` with its values, and what is left of it for `contract.filters.matches`."""
+
+    __slots__ = ("by_time", "rest", "sql", "values")
+
+    def __init__(
+        self, kinds: tuple[str, ...], where: Filter, micros: int, *, keyed_only: bool = False
+    ) -> None:
+        self.values: list[Any] = []
+        parts: list[str] = []
+        spaces = [
+            number
+            for number, (kind, minted) in enumerate(SPACES)
+            if kind in kinds and not (keyed_only and minted)
+        ]
+        self._add_spaces(parts, spaces)
+        parts.append(LIVE)
+        self.values.append(micros)
+        if where is not EVERYTHING:
+            self._add_filter(parts, where)
+        # SQLite knows nothing of how the rows are spread, and would sort by itself what an index has in order.
+        self.by_time = ""
+        if where.topic_prefix is None and spaces:
+            if spaces in ([6, 7], [8, 9]):
+                self.by_time = "INDEXED BY records_rare"
+            elif spaces[-1] < SESSION_SPACE:
+                self.by_time = "INDEXED BY records_time"
+        self.sql = " AND ".join(parts)
+        self.rest = (
+            Filter(tags=where.tags, tags_any=where.tags_any, metadata=where.metadata)
+            if where.tags or where.tags_any or where.metadata
+            else None
+        )
+
+    def _add_spaces(self, parts: list[str], spaces: list[int]) -> None:
+        """Kinds, in the words of the partial index that serves them."""
+        if all(space < SESSION_SPACE for space in spaces):
+            parts.append("r.space < 8")
+            if spaces == list(_READABLE):
+                return
+        elif spaces == [SESSION_SPACE, SESSION_SPACE + 1]:
+            parts.append("r.space >> 1 = 4 AND r.space >= 6")
+            return
+        if spaces == [6, 7]:
+            parts.append("r.space >> 1 = 3 AND r.space >= 6")
+        elif len(spaces) == 1:
+            parts.append(f"r.space = {spaces[0]}")
+        else:
+            parts.append(f"r.space IN ({', '.join(map(str, spaces))})")
+
+    def _add_filter(self, parts: list[str], where: Filter) -> None:
+        def test(sql: str, *values: Any) -> None:
+            parts.append(sql)
+            self.values += values
+
+        if where.types:
+            test(f"r.type IN ({_marks(where.types)})", *where.types)
+        if where.types_exclude:
+            test(f"r.type NOT IN ({_marks(where.types_exclude)})", *where.types_exclude)
+        if where.pinned is not None:
+            test("r.pinned = ?", int(where.pinned))
+        if where.session_id is not None:
+            test("r.session = ?", where.session_id)
+        if where.topic_prefix is not None:
+            test("r.space = 0 AND r.key >= ?", where.topic_prefix)
+            end = after_prefix(where.topic_prefix)
+            if end:
+                test("r.key < ?", end)
+        for column, sign, moment in (
+            ("updated_at", ">=", where.updated_since),
+            ("updated_at", "<", where.updated_until),
+            ("created_at", ">=", where.created_since),
+            ("created_at", "<", where.created_until),
+        ):
+            if moment is not None:
+                test(f"r.{column} {sign} ?", to_micros(moment))
+
+
+def _marks(values: tuple[Any, ...]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def after_prefix(prefix: str) -> str:
+    """The least string after all that begin with a prefix, by code point; empty when there is none."""
+    stem = prefix.rstrip("\U0010ffff")
+    if not stem:
+        return ""
+    following = ord(stem[-1]) + 1
+    return stem[:-1] + chr(0xE000 if following == 0xD800 else following)

@@ -1,0 +1,385 @@
+"""One write, inside the caller's transaction. What it means is decided in `contract.decide`; this carries it out.
+
+No number of a namespace is remembered between calls: a name is looked up in the statement that needs it
+(about half a microsecond), so there is nothing to go stale when another process forgets the namespace.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import datetime
+from hashlib import sha256
+from typing import Final
+
+import apsw
+
+from keyfold.clock import from_micros, to_micros
+from keyfold.contract.decide import (
+    Decision,
+    check_revision,
+    decide,
+    find_duplicate,
+    receipt_of,
+)
+from keyfold.contract.indexed_text import indexed_text
+from keyfold.contract.intents import Intent, SessionLapsed, SessionUse
+from keyfold.contract.ulid import ulid
+from keyfold.engines.sqlite import idempotency
+from keyfold.engines.sqlite.rows import (
+    EXPIRES,
+    RECORD,
+    SESSION_SPACE,
+    SLOT,
+    WORDS,
+    Row,
+    Rows,
+    folded_hash,
+    folded_of,
+    id_number,
+    pack_hash,
+    pack_json,
+    pack_time,
+    record_of,
+    space_of,
+    state_row,
+)
+from keyfold.errors import NotFound
+from keyfold.model import ACTIVE, SESSION, UNSET, Receipt, Record
+
+# Texts up to this many characters are tokenised only when a save turns out to write (a repeat needs no
+# tokens); longer ones before the write lock is taken, so that nobody waits for it.
+SHORT: Final = 4096
+
+_HELD: Final = f"SELECT {RECORD}, r.slot, r.length FROM records r WHERE "
+_NS: Final = "(SELECT num FROM namespaces WHERE name = ?)"
+_BY_ADDRESS: Final = f"{_HELD} r.ns = {_NS} AND r.space = ? AND r.key = ?"
+_BY_ID: Final = f"{_HELD} r.id = ? AND r.ns = {_NS}"
+_REPEATS: Final = (
+    f"{_HELD} r.ns = {_NS} AND r.hash = ? AND r.space = ? AND r.space % 2 = 1 AND r.updated_at >= ? "
+    "AND (r.expires_at IS NULL OR r.expires_at > ?) ORDER BY r.updated_at DESC"
+)
+_SIMILAR: Final = (
+    f"SELECT slot, key FROM records INDEXED BY records_folded WHERE folded = ? AND ns = {_NS} "
+    "AND (expires_at IS NULL OR expires_at > ?) ORDER BY key"
+)
+_NEXT_ID: Final = "(SELECT 1 + max((SELECT value FROM meta WHERE name = 'last_id'), ifnull((SELECT max(id) FROM records), 0)))"
+_ALLOCATE: Final = (
+    "UPDATE namespaces SET next_seq = next_seq + 1, docs = docs + ?, tokens = tokens + ? WHERE name = ? "
+    f"RETURNING num << 32 | next_seq, {_NEXT_ID}"
+)
+_FIRST: Final = (
+    "INSERT INTO namespaces (name, next_seq, docs, tokens) VALUES (?, 1, ?, ?) "
+    f"RETURNING num << 32 | next_seq, {_NEXT_ID}"
+)
+_INSERT: Final = f"INSERT INTO records VALUES ({', '.join('?' * 21)})"
+_REWRITE: Final = (
+    "UPDATE records SET revision = ?, updated_at = ?, expires_at = ?, observed_at = ?, pinned = ?, taint = ?, "
+    "length = ?, hash = ?, type = ?, session = ?, title = ?, tags = ?, metadata = ?, content = ? WHERE slot = ?"
+)
+_PAST: Final = f"INSERT INTO revisions VALUES ({', '.join('?' * 12)})"
+_INDEX: Final = "INSERT INTO words (rowid, text) VALUES (?, ?)"
+_UNINDEX: Final = "DELETE FROM words WHERE rowid = ?"
+_STATISTICS: Final = "UPDATE namespaces SET docs = docs + ?, tokens = tokens + ? WHERE num = ?"
+_TOUCH: Final = (
+    f"UPDATE records SET updated_at = max(updated_at, ?) WHERE ns = ? AND space = {SESSION_SPACE} AND key = ?"
+)
+_TOUCH_ALIVE: Final = f"{_TOUCH} AND type = '{ACTIVE}' AND updated_at >= ?"
+_PRUNE: Final = (
+    "DELETE FROM revisions WHERE slot = ?1 AND revision NOT IN "
+    "(SELECT revision FROM revisions WHERE slot = ?1 ORDER BY revision DESC LIMIT ?2)"
+)
+FORGETS: Final = "UPDATE meta SET value = value + 1 WHERE name = 'forgets'"
+_RAISE_ID: Final = "UPDATE meta SET value = max(value, ?) WHERE name = 'last_id'"
+_EMPTY_HASH: Final = pack_hash(sha256(b"").hexdigest())
+
+
+def tokens_of(text: str) -> tuple[str, int]:
+    """What the index gets of a text, and how many words that is."""
+    from keyfold.text.tokens import index_tokens
+
+    tokens = index_tokens(text)
+    return " ".join(tokens), len(tokens)
+
+
+def text_of(record: Record) -> str:
+    """What of a record is indexed."""
+    return indexed_text(record.title, record.content, record.topic_key, record.tags)
+
+
+class Prepared:
+    """The tokens of a long save, made before the write lock is taken, and the text they are of."""
+
+    __slots__ = ("text", "tokens")
+
+    def __init__(self, intent: Intent) -> None:
+        topic = intent.key if intent.kind == "observation" and not intent.minted else None
+        self.text = indexed_text(str(intent.title), str(intent.content), topic, intent.tags or ())
+        self.tokens = tokens_of(self.text)
+
+
+def prepare(intent: Intent) -> Prepared | None:
+    """The tokens of a long text, where the intent says all that will be indexed."""
+    if (
+        intent.content is UNSET
+        or len(intent.content) <= SHORT
+        or intent.title is UNSET
+        or intent.kind == SESSION
+    ):
+        return None
+    return Prepared(intent)
+
+
+def store_one(
+    conn: apsw.Connection, intent: Intent, now: datetime, keep: int | None, prepared: Prepared | None = None
+) -> Receipt:
+    """Carry out one write."""
+    micros = to_micros(now)
+    if intent.idempotency is not None:
+        receipt = idempotency.first_receipt(conn, intent, micros)
+        if receipt is not None:
+            return receipt
+    held: Record | None = None
+    slot = words = 0
+    row = _look_up(conn, intent)
+    if row is not None:
+        if row[EXPIRES] is None or row[EXPIRES] > micros:
+            held, slot, words = record_of(row, intent.namespace), row[SLOT], row[WORDS]
+        elif intent.mode != "update":
+            remove(conn, ((row[SLOT], row[0]),))
+    if held is None and intent.id is not None:
+        raise NotFound(f"there is no {intent.describe()}")
+    if intent.id is None and intent.key is None and intent.mode != "update":
+        repeat = _find_repeat(conn, intent, now, micros)
+        if repeat is not None:
+            record, slot = repeat
+            return _deduped(conn, intent, Decision("deduped", record), slot, micros)
+        intent = replace(intent, key=ulid(micros, os.urandom(10)), minted=True)
+    decision = decide(held, intent, now)
+    if decision.outcome == "created":
+        return _create(conn, intent, decision, micros, keep, prepared)
+    if held is None or decision.outcome == "deduped":
+        return _deduped(conn, intent, decision, slot, micros)
+    return _rewrite(conn, intent, held, decision, slot, words, micros, keep, prepared)
+
+
+def _look_up(conn: apsw.Connection, intent: Intent) -> Row | None:
+    if intent.id is not None:
+        number = id_number(intent.id)
+        rows = conn.execute(_BY_ID, (number, intent.namespace)).fetchall() if number else None
+    elif intent.key is not None:
+        address = (intent.namespace, space_of(intent.kind, intent.minted), intent.key)
+        rows = conn.execute(_BY_ADDRESS, address).fetchall()
+    else:
+        rows = None
+    return rows[0] if rows else None
+
+
+def _find_repeat(
+    conn: apsw.Connection, intent: Intent, now: datetime, micros: int
+) -> tuple[Record, int] | None:
+    """The unkeyed record that an unkeyed save repeats, and its slot."""
+    window = intent.dedup_window
+    if window is not None and window <= 0:
+        return None
+    since = -(1 << 62) if window is None else micros - int(min(window, 1e11) * 1_000_000) - 1
+    space = space_of(intent.kind, True)
+    asked = (intent.namespace, pack_hash(intent.normalized_hash or ""), space, since, micros)
+    found = [(record_of(row, intent.namespace), int(row[SLOT])) for row in conn.execute(_REPEATS, asked)]
+    repeat = find_duplicate([record for record, _ in found], intent, now) if found else None
+    if repeat is None:
+        return None
+    if intent.expect_revision is not None:
+        check_revision(repeat, intent)
+    return next((record, slot) for record, slot in found if record is repeat)
+
+
+def _deduped(conn: apsw.Connection, intent: Intent, decision: Decision, slot: int, micros: int) -> Receipt:
+    receipt = receipt_of(decision, decision.record.id)
+    if intent.idempotency is not None:
+        idempotency.remember(conn, intent.idempotency, slot, receipt, (), micros)
+    return receipt
+
+
+def _create(
+    conn: apsw.Connection,
+    intent: Intent,
+    decision: Decision,
+    micros: int,
+    keep: int | None,
+    prepared: Prepared | None,
+) -> Receipt:
+    record = decision.record
+    namespace, topic = record.namespace, record.topic_key
+    folded: int | None = None
+    similar: Rows = []
+    if topic is not None:
+        folded_key = folded_of(topic)
+        folded = folded_hash(namespace, folded_key)
+        similar = conn.execute(_SIMILAR, (folded, namespace, micros)).fetchall()
+        if similar:
+            similar = [pair for pair in similar if folded_of(pair[1]) == folded_key]
+    text, words, docs = None, 0, 0
+    if record.kind != SESSION:
+        text, words = prepared.tokens if prepared is not None else tokens_of(text_of(record))
+        docs = 1
+    slot, number = _allocate(conn, namespace, docs, words)
+    conn.execute(_INSERT, _record_row(slot, number, record, words, folded))
+    if text is not None:
+        conn.execute(_INDEX, (slot, text))
+    if decision.past:
+        _keep_past(conn, slot, decision, keep)
+    if intent.session is not None and intent.mode != "load":
+        use_session(conn, namespace, slot >> 32, intent.session, micros)
+    receipt = receipt_of(decision, str(number), tuple(key for _, key in similar))
+    if intent.idempotency is not None:
+        idempotency.remember(conn, intent.idempotency, slot, receipt, [at for at, _ in similar], micros)
+    return receipt
+
+
+def _allocate(conn: apsw.Connection, namespace: str, docs: int, words: int) -> tuple[int, int]:
+    """A slot and a public id for a new record; its namespace is made when it is the first."""
+    rows: Rows = conn.execute(_ALLOCATE, (docs, words, namespace)).fetchall()
+    if not rows:
+        rows = conn.execute(_FIRST, (namespace, docs, words)).fetchall()
+    slot, number = rows[0]
+    return slot, number
+
+
+def _record_row(slot: int, number: int, record: Record, words: int, folded: int | None) -> Row:
+    """A new record as a row, in the order of the table's columns."""
+    updated = to_micros(record.updated_at)
+    return (
+        slot,
+        slot >> 32,
+        space_of(record.kind, record.minted),
+        number,
+        record.revision_count,
+        updated,
+        updated if record.created_at is record.updated_at else to_micros(record.created_at),
+        pack_time(record.expires_at),
+        pack_time(record.observed_at),
+        1 if record.pinned else 0,
+        1 if record.taint == "external" else 0,
+        words,
+        folded,
+        pack_hash(record.normalized_hash),
+        record.key,
+        record.type,
+        record.session_id,
+        record.title,
+        pack_json(record.tags),
+        pack_json(record.metadata),
+        record.content,
+    )
+
+
+def _rewrite(
+    conn: apsw.Connection,
+    intent: Intent,
+    held: Record,
+    decision: Decision,
+    slot: int,
+    words: int,
+    micros: int,
+    keep: int | None,
+    prepared: Prepared | None,
+) -> Receipt:
+    record = decision.record
+    if record.kind != SESSION and (
+        record.content != held.content or record.title != held.title or record.tags != held.tags
+    ):
+        words = _reindex(conn, record, slot, words, prepared)
+    row = (
+        record.revision_count,
+        to_micros(record.updated_at),
+        pack_time(record.expires_at),
+        pack_time(record.observed_at),
+        1 if record.pinned else 0,
+        1 if record.taint == "external" else 0,
+        words,
+        pack_hash(record.normalized_hash),
+        record.type,
+        record.session_id,
+        record.title,
+        pack_json(record.tags),
+        pack_json(record.metadata),
+        record.content,
+        slot,
+    )
+    conn.execute(_REWRITE, row)
+    _keep_past(conn, slot, decision, keep)
+    if intent.session is not None and intent.mode != "load":
+        use_session(conn, record.namespace, slot >> 32, intent.session, micros)
+    receipt = receipt_of(decision, record.id)
+    if intent.idempotency is not None:
+        idempotency.remember(conn, intent.idempotency, slot, receipt, (), micros)
+    return receipt
+
+
+def _reindex(conn: apsw.Connection, record: Record, slot: int, words: int, prepared: Prepared | None) -> int:
+    """Put a record's new words in the place of its old ones; how many there are."""
+    indexed = text_of(record)
+    if prepared is not None and prepared.text == indexed:
+        text, count = prepared.tokens
+    else:  # a short text, or an update that kept the title, the tags or the content
+        text, count = tokens_of(indexed)
+    conn.execute(_UNINDEX, (slot,))
+    conn.execute(_INDEX, (slot, text))
+    if count != words:
+        conn.execute(_STATISTICS, (0, count - words, slot >> 32))
+    return count
+
+
+def _keep_past(conn: apsw.Connection, slot: int, decision: Decision, keep: int | None) -> None:
+    """Put former states into the history, and drop those beyond what is kept."""
+    for state in decision.past:
+        conn.execute(_PAST, state_row(slot, state))
+    if keep is not None:
+        conn.execute(_PRUNE, (slot, max(keep - 1, 0)))
+        if conn.changes():
+            conn.execute(FORGETS)
+
+
+def use_session(conn: apsw.Connection, namespace: str, num: int, use: SessionUse, micros: int) -> None:
+    """Touch or open the session of a write. SessionLapsed when it had to be alive and is not."""
+    if not (use.explicit or use.opens):
+        since = to_micros(use.alive_since) if use.alive_since is not None else -(1 << 62)
+        conn.execute(_TOUCH_ALIVE, (micros, num, use.id, since))
+        if not conn.changes():
+            raise SessionLapsed(use.id)
+        return
+    conn.execute(_TOUCH, (micros, num, use.id))
+    if conn.changes():
+        return
+    slot, number = _allocate(conn, namespace, 0, 0)
+    now = from_micros(micros)
+    record = Record(
+        "", namespace, SESSION, use.id, False, ACTIVE, "Session", "", {}, (), None, 1, "", now, now, None,
+        False, "internal", None,
+    )  # fmt: skip  # one line a field says less
+    row = _record_row(slot, number, record, 0, None)
+    conn.execute(_INSERT, (*row[:13], _EMPTY_HASH, *row[14:]))
+
+
+def remove(conn: apsw.Connection, gone: tuple[tuple[int, int], ...] | list[tuple[int, int]]) -> None:
+    """Remove records, given as (slot, id), with all that hangs on them: words, history, keys, statistics."""
+    if not gone:
+        return
+    slots = [(slot,) for slot, _ in gone]
+    totals: dict[int, list[int]] = {}
+    for slot, _ in gone:
+        rows: Rows = conn.execute("SELECT space, length FROM records WHERE slot = ?", (slot,)).fetchall()
+        space, words = rows[0]
+        if space < SESSION_SPACE:
+            total = totals.setdefault(slot >> 32, [0, 0])
+            total[0] -= 1
+            total[1] -= words
+            conn.execute(_UNINDEX, (slot,))
+    conn.executemany("DELETE FROM revisions WHERE slot = ?", slots)
+    conn.executemany("DELETE FROM idempotency WHERE slot = ?", slots)
+    conn.executemany("DELETE FROM records WHERE slot = ?", slots)
+    for num, (docs, tokens) in totals.items():
+        conn.execute(_STATISTICS, (docs, tokens, num))
+    conn.execute(_RAISE_ID, (max(number for _, number in gone),))
+    conn.execute(FORGETS)
