@@ -60,8 +60,7 @@ _REPEATS: Final = (
     "AND (r.expires_at IS NULL OR r.expires_at > ?) ORDER BY r.updated_at DESC"
 )
 _SIMILAR: Final = (
-    f"SELECT slot, key FROM records INDEXED BY records_folded WHERE folded = ? AND ns = {_NS} "
-    "AND (expires_at IS NULL OR expires_at > ?) ORDER BY key"
+    f"SELECT slot, key, expires_at FROM records INDEXED BY records_folded WHERE folded = ? AND ns = {_NS}"
 )
 _NEXT_ID: Final = "(SELECT 1 + max((SELECT value FROM meta WHERE name = 'last_id'), ifnull((SELECT max(id) FROM records), 0)))"
 _ALLOCATE: Final = (
@@ -212,13 +211,11 @@ def _create(
     record = decision.record
     namespace, topic = record.namespace, record.topic_key
     folded: int | None = None
-    similar: Rows = []
+    similar: list[tuple[str, int]] = []
     if topic is not None:
         folded_key = folded_of(topic)
         folded = folded_hash(namespace, folded_key)
-        similar = conn.execute(_SIMILAR, (folded, namespace, micros)).fetchall()
-        if similar:
-            similar = [pair for pair in similar if folded_of(pair[1]) == folded_key]
+        similar = _find_similar(conn, namespace, folded_key, folded, micros)
     text, words, docs = None, 0, 0
     if record.kind != SESSION:
         text, words = prepared.tokens if prepared is not None else tokens_of(text_of(record))
@@ -231,17 +228,32 @@ def _create(
         _keep_past(conn, slot, decision, keep)
     if intent.session is not None and intent.mode != "load":
         use_session(conn, namespace, slot >> 32, intent.session, micros)
-    receipt = receipt_of(decision, str(number), tuple(key for _, key in similar))
+    receipt = receipt_of(decision, str(number), tuple([key for key, _ in similar]))
     if intent.idempotency is not None:
-        idempotency.remember(conn, intent.idempotency, slot, receipt, [at for at, _ in similar], micros)
+        idempotency.remember(conn, intent.idempotency, slot, receipt, [at for _, at in similar], micros)
     return receipt
+
+
+def _find_similar(
+    conn: apsw.Connection, namespace: str, folded_key: str, folded: int, micros: int
+) -> list[tuple[str, int]]:
+    """The existing keys, and their slots, that differ from a new one only as `folded_of` says."""
+    rows: Rows = conn.execute(_SIMILAR, (folded, namespace)).fetchall()
+    if not rows:
+        return []
+    return sorted(
+        (key, slot)
+        for slot, key, expires in rows
+        if folded_of(key) == folded_key and (expires is None or expires > micros)
+    )
 
 
 def _allocate(conn: apsw.Connection, namespace: str, docs: int, words: int) -> tuple[int, int]:
     """A slot and a public id for a new record; its namespace is made when it is the first."""
     rows: Rows = conn.execute(_ALLOCATE, (docs, words, namespace)).fetchall()
     if not rows:
-        rows = conn.execute(_FIRST, (namespace, docs, words)).fetchall()
+        first: Rows = conn.execute(_FIRST, (namespace, docs, words)).fetchall()
+        rows = first
     slot, number = rows[0]
     return slot, number
 
