@@ -1,15 +1,14 @@
 """Search by words. The cost grows with the records of the namespace that hold a word, not with the store.
 
 The match is restricted to the namespace's range of row ids, and BM25 is computed here from the namespace's
-own counts: FTS5's bm25() walks every posting in the table to count documents. What a row holds of the query
-comes from an auxiliary function, as the tokens of its matches: it costs per match, not per query word, so
-that a query of thousands of words stays affordable.
+own counts: FTS5's bm25() walks every posting in the table to count documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from heapq import nlargest
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from heapq import heappush, heappushpop
 from typing import Any, Final, NamedTuple, cast
 
 import apsw
@@ -20,13 +19,12 @@ from keyfold.contract.filters import matches
 from keyfold.contract.indexed_text import whole_words_share
 from keyfold.contract.intents import Found, FoundPage, SearchQuery
 from keyfold.engines.sqlite.narrow import Narrowing, Place, places
-from keyfold.engines.sqlite.rows import RECORD, namespace_slots, record_of
+from keyfold.engines.sqlite.rows import RECORD, SLOT, Rows, namespace_slots, record_of
 from keyfold.engines.sqlite.write import text_of
 from keyfold.model import Record
 from keyfold.text.tokens import Unit, all_words, query_units
 
-# What the gentle multiplier can take from a score at most; a little more, so that rounding never decides.
-_SPAN: Final = ranking.RECENCY_SHARE + ranking.REVISION_SHARE + 1e-9
+FEW: Final = 32  # words, up to which each is asked for by its number
 
 _MATCHES: Final = (
     "SELECT r.slot, r.id, r.updated_at, r.revision, r.length, {passes}, keyfold_hits(words) {more} "
@@ -40,16 +38,35 @@ _NEWEST: Final = (
 
 
 class Hits:
-    """FTS5 auxiliary function: puts the tokens of a row's matches aside, row by row."""
+    """FTS5 auxiliary function: puts aside what each row holds of the query.
 
-    __slots__ = ("rows",)
+    Few words: how often each is there. Many: the tokens that are there, which costs per match, not per
+    word of the query.
+    """
+
+    __slots__ = ("phrases", "rows")
 
     def __init__(self) -> None:
-        self.rows: list[list[str]] = []
+        self.phrases = range(0)
+        self.rows: list[Any] = []
 
     def __call__(self, api: apsw.FTS5ExtensionApi, *_: Any) -> None:
-        tokens = api.inst_tokens
-        self.rows.append([cast("tuple[str]", tokens(number))[0] for number in range(api.inst_count)])
+        if self.phrases:
+            places = api.phrase_column_offsets
+            self.rows.append(tuple([len(places(number, 0)) for number in self.phrases]))
+        else:
+            tokens = api.inst_tokens
+            self.rows.append([cast("tuple[str]", tokens(at))[0] for at in range(api.inst_count)])
+
+    def start(self, phrases: int) -> None:
+        """Make ready for a query of so many words (with all their alternatives)."""
+        self.phrases = range(phrases) if phrases <= FEW else range(0)
+        self.rows = []
+
+    def take(self) -> list[Any]:
+        """What was put aside, in the order of the rows."""
+        rows, self.rows = self.rows, []
+        return rows
 
 
 def equip(conn: apsw.Connection) -> Hits:
@@ -60,26 +77,22 @@ def equip(conn: apsw.Connection) -> Hits:
 
 
 class _Match(NamedTuple):
-    """A record that matches, as far as scores need it. Has what `ranking.search_score` reads of a record."""
+    """A record that matches, as far as scores need it."""
 
     share: float
     every: bool
     moment: int
     number: int
     slot: int
-    revision_count: int
+    revisions: int
     namespace: str
 
-    @property
-    def updated_at(self) -> Any:
-        return from_micros(self.moment)
 
-    def bounds(self) -> tuple[float, float]:
-        """The least and the most that the score can be."""
-        half = 0.5 * self.share
-        if self.every:
-            return 0.5 + half * (1 - _SPAN), 0.5 + half
-        return min(half * (1 - _SPAN), 0.4999), min(half, 0.4999)
+class _Scored(NamedTuple):
+    """What `ranking.search_score` looks at of a record."""
+
+    updated_at: datetime
+    revision_count: int
 
 
 def search(conn: apsw.Connection, hits: Hits, query: SearchQuery, clock: Clock) -> FoundPage:
@@ -93,86 +106,123 @@ def search(conn: apsw.Connection, hits: Hits, query: SearchQuery, clock: Clock) 
             found += _ranked(conn, hits, units, narrowing, place)
         else:
             found += _scanned(conn, query, narrowing, place)
-    scored = []
-    for match in _promising(found, query.limit):
-        score, parts = ranking.search_score(match.share, match.every, cast("Record", match), now)
-        scored.append((-score, -match.moment, match.number, match, parts))
-    scored.sort(key=lambda item: item[:3])
     items = []
-    for negative, _, _, match, parts in scored[: query.limit]:
-        row = conn.execute(_BY_SLOT, (match.slot,)).fetchall()[0]
-        record = record_of(row, match.namespace)
-        items.append(Found(record, -negative, parts if query.explain else None))
+    for score, match, parts in _best(found, query.limit, now):
+        rows: Rows = conn.execute(_BY_SLOT, (match.slot,)).fetchall()
+        record = record_of(rows[0], match.namespace)
+        items.append(Found(record, score, parts if query.explain else None))
     return FoundPage(tuple(items), len(found))
 
 
-def _promising(found: list[_Match], limit: int) -> list[_Match]:
-    """Those that can be among the best `limit`: the multiplier is worked out for these alone."""
-    if len(found) <= limit or limit <= 0:
-        return found
-    bounds = [match.bounds() for match in found]
-    bar = nlargest(limit, (least for least, _ in bounds))[-1]
-    return [match for match, (_, most) in zip(found, bounds, strict=True) if most >= bar]
+def _best(found: list[_Match], limit: int, now: datetime) -> list[tuple[float, _Match, dict[str, float]]]:
+    """The best by score, then the newest. Scores are worked out from the top down, until no other can be better."""
+    ceilings = sorted(((_ceiling(match), at) for at, match in enumerate(found)), reverse=True)
+    scored: list[tuple[float, _Match, dict[str, float]]] = []
+    leaders: list[float] = []  # a heap of the best scores so far
+    for ceiling, at in ceilings:
+        if len(leaders) >= limit and (limit <= 0 or ceiling < leaders[0]):
+            break
+        match = found[at]
+        seen = cast("Record", _Scored(from_micros(match.moment), match.revisions))
+        score, parts = ranking.search_score(match.share, match.every, seen, now)
+        scored.append((score, match, parts))
+        (heappush if len(leaders) < limit else heappushpop)(leaders, score)
+    scored.sort(key=lambda item: (-item[0], -item[1].moment, item[1].number))
+    return scored[:limit]
+
+
+def _ceiling(match: _Match) -> float:
+    """The most that a score can be: as if the record were written now. A little more, so that rounding never decides."""
+    short = 1 - min(match.revisions, ranking.REVISION_CAP) / ranking.REVISION_CAP
+    half = 0.5 * match.share * (1 - ranking.REVISION_SHARE * short) + 1e-12
+    return 0.5 + half if match.every else min(half, 0.4999)
 
 
 def _ranked(
     conn: apsw.Connection, hits: Hits, units: Sequence[Unit], narrowing: Narrowing, place: Place
-) -> Iterator[_Match]:
+) -> list[_Match]:
     """The matches in one namespace, scored by its own statistics. Words are counted before the filter."""
     name, num, docs, tokens = place
-    owner = {token: number for number, unit in enumerate(units) for token in unit}
-    rows, counted = _matching_rows(conn, hits, owner, narrowing, num)
-    holders = [0] * len(units)
-    for counts in counted:
-        for number in counts:
-            holders[number] += 1
-    weights = [ranking.idf(docs, number) for number in holders]
-    corpus = ranking.Corpus(docs, tokens / docs if docs else 0.0)
-    whole = sum(weights)
-    for row, counts in zip(rows, counted, strict=True):
-        slot, number, moment, revision, length, passes = row[:6]
-        if not passes or (
-            narrowing.rest is not None and not matches(record_of(row[7:], name), narrowing.rest)
-        ):
+    rows, profiles = _matching_rows(conn, hits, units, narrowing, num)
+    scale = _Scale(units, profiles, ranking.Corpus(docs, tokens / docs if docs else 0.0))
+    found = []
+    for row, profile in zip(rows, profiles, strict=True):
+        if not row[5]:
             continue
-        every = len(counts) == len(units)
-        if every:
-            share = ranking.relevance([counts[at] for at in range(len(units))], length, weights, corpus)
-        else:  # the share of what the words it holds could give, times their part of the query
-            held = [weights[at] for at in sorted(counts)]
-            part = [counts[at] for at in sorted(counts)]
-            share = ranking.relevance(part, length, held, corpus) * (sum(held) / whole if whole else 0.0)
-        yield _Match(share, every, moment, number, slot, revision, name)
+        if narrowing.rest is not None and not matches(record_of(row[7:], name), narrowing.rest):
+            continue
+        share, every = scale.share(profile, row[4])
+        found.append(_Match(share, every, row[2], row[1], row[0], row[3], name))
+    return found
+
+
+# What a row holds of a query: (unit, how often), by unit. Units that are not there are left out.
+_Profile = tuple[tuple[int, int], ...]
+
+
+class _Scale:
+    """Relevance in one namespace. Many rows hold the same words as often at the same length: each is worked out once."""
+
+    __slots__ = ("corpus", "known", "units", "weights", "whole")
+
+    def __init__(self, units: Sequence[Unit], profiles: list[_Profile], corpus: ranking.Corpus) -> None:
+        holders = [0] * len(units)
+        for profile in profiles:
+            for unit, _ in profile:
+                holders[unit] += 1
+        self.units = len(units)
+        self.corpus = corpus
+        self.weights = [ranking.idf(corpus.size, number) for number in holders]
+        self.whole = sum(self.weights)
+        self.known: dict[tuple[_Profile, int], tuple[float, bool]] = {}
+
+    def share(self, profile: _Profile, length: int) -> tuple[float, bool]:
+        """The relevance of a row, and whether it holds every word."""
+        known = self.known.get((profile, length))
+        if known is None:
+            held = [self.weights[unit] for unit, _ in profile]
+            part = ranking.relevance([number for _, number in profile], length, held, self.corpus)
+            # a share of what the words it holds could give: times their part of the query
+            share = part * (sum(held) / self.whole) if len(held) < self.units and self.whole else part
+            known = self.known[profile, length] = (share, len(held) == self.units)
+        return known
 
 
 def _matching_rows(
-    conn: apsw.Connection, hits: Hits, owner: dict[str, int], narrowing: Narrowing, num: int
-) -> tuple[list[tuple[Any, ...]], list[dict[int, int]]]:
-    """The rows that hold any word, and for each how often it holds which units."""
+    conn: apsw.Connection, hits: Hits, units: Sequence[Unit], narrowing: Narrowing, num: int
+) -> tuple[Rows, list[_Profile]]:
+    """The rows that hold any word, and what each holds."""
+    tokens = [token for unit in units for token in unit]
     # Tokens hold no quote (keyfold.text.tokens): quoting each is all it takes to make any query legal.
-    match = " OR ".join(f'"{token}"' for token in owner)
+    match = '"' + '" OR "'.join(tokens) + '"'
     more = "" if narrowing.rest is None else f", {RECORD}"
     sql = _MATCHES.format(passes=narrowing.sql, more=more)
-    hits.rows = []
-    rows = conn.execute(sql, (*narrowing.values, match, *namespace_slots(num))).fetchall()
-    counted = [_count(row, owner) for row in hits.rows]
-    hits.rows = []
-    return rows, counted
+    hits.start(len(tokens))
+    rows: Rows = conn.execute(sql, (*narrowing.values, match, *namespace_slots(num))).fetchall()
+    owners = [number for number, unit in enumerate(units) for _ in unit]
+    if len(tokens) > FEW:
+        owner = dict(zip(tokens, owners, strict=True))
+        return rows, [_profile(_counted(row).items(), owner) for row in hits.take()]
+    profiles = hits.take()
+    # Rows alike share one profile; there are few kinds of them.
+    kinds = {row: _profile(enumerate(row), owners) for row in set(profiles)}
+    return rows, [kinds[row] for row in profiles]
 
 
-def _count(tokens: list[str], owner: dict[str, int]) -> dict[int, int]:
-    """How often each unit is there: as often as the alternative that is there most."""
-    if len(tokens) == 1:
-        return {owner[tokens[0]]: 1}
-    each: dict[str, int] = {}
+def _counted(tokens: list[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
     for token in tokens:
-        each[token] = each.get(token, 0) + 1
-    counts: dict[int, int] = {}
-    for token, number in each.items():
-        unit = owner[token]
-        if number > counts.get(unit, 0):
-            counts[unit] = number
+        counts[token] = counts.get(token, 0) + 1
     return counts
+
+
+def _profile(counts: Iterable[tuple[Any, int]], owner: Any) -> _Profile:
+    """How often each unit is there: as often as the alternative that is there most."""
+    most: dict[int, int] = {}
+    for token, number in counts:
+        if number > most.get(owner[token], 0):
+            most[owner[token]] = number
+    return tuple(sorted(most.items()))
 
 
 def _scanned(
@@ -193,4 +243,4 @@ def _scanned(
         share, every = whole_words_share(asked, set(all_words(text)))
         if share:
             moment, number = to_micros(record.updated_at), int(record.id)
-            yield _Match(share, every, moment, number, row[17], record.revision_count, name)
+            yield _Match(share, every, moment, number, row[SLOT], record.revision_count, name)
