@@ -50,9 +50,10 @@ class SqliteEngine:
         _engines.add(self)
 
     @classmethod
-    def open(cls, path: str, *, config: Config | None = None, clock: Clock = system_clock) -> SqliteEngine:
+    def open(cls, path: str, *, config: Config | None = None, clock: Clock | None = None) -> SqliteEngine:
         """Open a store, made when it is missing. StoreError says what is wrong with the path or the file."""
-        return cls(os.fspath(path), config or Config(), clock)
+        settings = config or Config()
+        return cls(os.fspath(path), settings, clock or settings.clock or system_clock)
 
     def _connect(self) -> apsw.Connection:
         writer = connect.open_writer(self._path, self._config.durability)

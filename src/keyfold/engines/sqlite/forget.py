@@ -13,7 +13,7 @@ import apsw
 
 from keyfold.clock import to_micros
 from keyfold.contract.filters import matches
-from keyfold.contract.intents import Selector
+from keyfold.contract.intents import Ref, Selector
 from keyfold.engines.sqlite.connect import BUSY, MEMORY
 from keyfold.engines.sqlite.narrow import Narrowing, places
 from keyfold.engines.sqlite.rows import (
@@ -27,6 +27,7 @@ from keyfold.engines.sqlite.rows import (
     space_of,
 )
 from keyfold.engines.sqlite.write import FORGETS
+from keyfold.errors import InvalidRequest
 from keyfold.model import READABLE_KINDS
 
 INLINE: Final = 64 << 20  # bytes: up to here a forget erases before it answers
@@ -47,15 +48,21 @@ Gone = list[tuple[int, int]]  # (slot, id)
 def select(conn: apsw.Connection, selector: Selector, now: Any) -> tuple[Gone, Gone, list[int]]:
     """What a selector names: live records, expired ones (as absent, but their bytes go too), whole namespaces."""
     micros = to_micros(now)
+    if (selector.ref is not None) + (selector.where is not None) + selector.everything != 1:
+        raise InvalidRequest(
+            "selector", "say what to forget in exactly one way: a record, a filter or everything"
+        )
     live: Gone = []
     dead: Gone = []
     numbers: list[int] = []
-    for name, num, _, _ in places(conn, selector.namespace, selector.reach):
+    ref = selector.ref
+    named = ref.namespace if ref is not None else selector.namespace
+    for name, num, _, _ in places(conn, named, "exact" if ref is not None else selector.reach):
         if selector.everything:
             numbers.append(num)
             rows: Any = conn.execute(f"{_ROW} r.slot BETWEEN ? AND ?", namespace_slots(num))
-        elif selector.ref is not None:
-            rows = _named(conn, selector, num)
+        elif ref is not None:
+            rows = _named(conn, ref, num)
         else:
             rows = _filtered(conn, selector, num)
         for row in rows:
@@ -63,12 +70,11 @@ def select(conn: apsw.Connection, selector: Selector, now: Any) -> tuple[Gone, G
                 continue
             gone = live if row[EXPIRES] is None or row[EXPIRES] > micros else dead
             gone.append((row[SLOT], row[0]))
+    live.sort(key=lambda pair: pair[1])
     return live, dead, numbers
 
 
-def _named(conn: apsw.Connection, selector: Selector, num: int) -> list[Any]:
-    ref = selector.ref
-    assert ref is not None
+def _named(conn: apsw.Connection, ref: Ref, num: int) -> list[Any]:
     if ref.id is not None:
         return conn.execute(f"{_ROW} r.id = ? AND r.ns = ?", (id_number(ref.id), num)).fetchall()
     address = (num, space_of(ref.kind, ref.minted), ref.key)

@@ -50,7 +50,7 @@ class Narrowing:
         spaces = [
             number
             for number, (kind, minted) in enumerate(SPACES)
-            if kind in kinds and not (keyed_only and minted)
+            if kind in kinds and not (keyed_only and number)  # space 0: keyed observations
         ]
         self._add_spaces(parts, spaces)
         parts.append(LIVE)

@@ -149,7 +149,7 @@ def store_one(
     if held is None and intent.id is not None:
         raise NotFound(f"there is no {intent.describe()}")
     if intent.id is None and intent.key is None and intent.mode != "update":
-        repeat = _find_repeat(conn, intent, now, micros)
+        repeat = _find_repeat(conn, intent, now, micros) if intent.mode == "upsert" else None
         if repeat is not None:
             record, slot = repeat
             return _deduped(conn, intent, Decision("deduped", record), slot, micros)
