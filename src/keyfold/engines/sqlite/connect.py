@@ -107,6 +107,8 @@ def _take_up(conn: apsw.Connection, path: str, durability: str) -> None:
     if conn.readonly("main"):
         raise StoreError(f"{name} is read-only: make it writable or choose another path")
     stands = schema.stands(conn, name)
+    if not stands:
+        conn.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")  # of a file without pages; no other takes it
     conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     _use_wal(conn)
     _tune(conn, durability)

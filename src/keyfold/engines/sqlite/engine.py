@@ -108,17 +108,12 @@ class SqliteEngine:
 
     def get(self, ref: Ref) -> Record | None:
         """One record, or None when it is absent, expired or another namespace's."""
-        try:
-            conn = self._readers.take()
-            try:
-                return read.get(conn, ref, self._clock)
-            finally:
-                self._readers.give(conn)
-        except (apsw.Error, UnicodeEncodeError) as error:
-            raise self._translated(error) from None
+        return self._look(read.get, ref)  # type: ignore[no-any-return]  # what get returns
 
     def page(self, query: Query) -> Page:
         """List records in a total order."""
+        if read.plain(query):
+            return self._look(read.plain_page, query)  # type: ignore[no-any-return]  # what plain_page returns
         return self._read(read.page, query)  # type: ignore[no-any-return]  # what page returns
 
     def search(self, query: SearchQuery) -> FoundPage:
@@ -231,6 +226,17 @@ class SqliteEngine:
                 finally:
                     if conn.in_transaction:
                         conn.execute("ROLLBACK")
+        except (apsw.Error, UnicodeEncodeError) as error:
+            raise self._translated(error) from None
+
+    def _look(self, work: Any, argument: Any) -> Any:
+        """Run work that is one statement, which sees one state of the store by itself."""
+        try:
+            conn = self._readers.take()
+            try:
+                return work(conn, argument, self._clock)
+            finally:
+                self._readers.give(conn)
         except (apsw.Error, UnicodeEncodeError) as error:
             raise self._translated(error) from None
 

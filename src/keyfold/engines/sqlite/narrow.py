@@ -52,18 +52,11 @@ class Narrowing:
             for number, (kind, minted) in enumerate(SPACES)
             if kind in kinds and not (keyed_only and number)  # space 0: keyed observations
         ]
-        self._add_spaces(parts, spaces)
+        self.by_time = self._add_spaces(parts, spaces, where)
         parts.append(LIVE)
         self.values.append(micros)
         if where is not EVERYTHING:
             self._add_filter(parts, where)
-        # SQLite knows nothing of how the rows are spread, and would sort by itself what an index has in order.
-        self.by_time = ""
-        if where.topic_prefix is None and spaces:
-            if spaces in ([6, 7], [8, 9]):
-                self.by_time = "INDEXED BY records_rare"
-            elif spaces[-1] < SESSION_SPACE:
-                self.by_time = "INDEXED BY records_time"
         self.sql = " AND ".join(parts)
         self.rest = (
             Filter(tags=where.tags, tags_any=where.tags_any, metadata=where.metadata)
@@ -71,21 +64,26 @@ class Narrowing:
             else None
         )
 
-    def _add_spaces(self, parts: list[str], spaces: list[int]) -> None:
-        """Kinds, in the words of the partial index that serves them."""
-        if all(space < SESSION_SPACE for space in spaces):
-            parts.append("r.space < 8")
-            if spaces == list(_READABLE):
-                return
-        elif spaces == [SESSION_SPACE, SESSION_SPACE + 1]:
-            parts.append("r.space >> 1 = 4 AND r.space >= 6")
-            return
+    def _add_spaces(self, parts: list[str], spaces: list[int], where: Filter) -> str:
+        """Kinds, in the words of the partial index that serves them; that index, for listings by time.
+
+        SQLite knows nothing of how the rows are spread, and would sort by itself what an index has in order.
+        """
+        if spaces == [8, 9] and where.types in (("active",), ("completed",)):
+            parts.append(f"r.space >= 8 AND r.type = '{where.types[0]}'")
+            return "INDEXED BY records_active" if where.types == ("active",) else "INDEXED BY records_closed"
         if spaces == [6, 7]:
-            parts.append("r.space >> 1 = 3 AND r.space >= 6")
-        elif len(spaces) == 1:
-            parts.append(f"r.space = {spaces[0]}")
-        else:
+            parts.append("r.space >= 6 AND r.space < 8")
+            return "INDEXED BY records_summaries"
+        if not spaces or spaces[-1] >= SESSION_SPACE:
             parts.append(f"r.space IN ({', '.join(map(str, spaces))})")
+            return ""
+        parts.append("r.space < 8")
+        if len(spaces) == 1:
+            parts.append(f"r.space = {spaces[0]}")
+        elif spaces != list(_READABLE):
+            parts.append(f"r.space IN ({', '.join(map(str, spaces))})")
+        return "" if where.topic_prefix is not None else "INDEXED BY records_time"
 
     def _add_filter(self, parts: list[str], where: Filter) -> None:
         def test(sql: str, *values: Any) -> None:

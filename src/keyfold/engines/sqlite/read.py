@@ -120,6 +120,38 @@ def count(conn: apsw.Connection, namespace: str, reach: Reach, clock: Clock) -> 
     )
 
 
+def plain(query: Query) -> bool:
+    """Whether a page takes but one statement: one namespace, no total, nothing to test record by record."""
+    where = query.where
+    return (
+        query.reach == "exact"
+        and not query.want_total
+        and query.order != "key"
+        and not (where.tags or where.tags_any or where.metadata)
+    )
+
+
+def plain_page(conn: apsw.Connection, query: Query, clock: Clock) -> Page:
+    """Such a page. Every save without a session asks for the newest active one in this way."""
+    position = _read_position(query)
+    narrowing = Narrowing(query.kinds, query.where, to_micros(clock()), keyed_only=query.keyed_only)
+    way, after = _by_time(query, position)
+    sql = (
+        f"SELECT {RECORD} FROM records r {narrowing.by_time} WHERE r.ns = (SELECT num FROM namespaces "
+        f"WHERE name = ?) AND {narrowing.sql}{after} ORDER BY r.updated_at {way}, r.id {way} LIMIT ?"
+    )
+    values = (query.namespace, *narrowing.values, *(position or ()), query.limit + 1)
+    rows: Rows = conn.execute(sql, values).fetchall()
+    items = [record_of(row, query.namespace) for row in rows[: query.limit]]
+    return _page(items, len(rows), len(rows) > query.limit, query)
+
+
+def _by_time(query: Query, position: tuple[Any, ...] | None) -> tuple[str, str]:
+    """The direction of a listing by time, and the condition of being after a position."""
+    way, sign = ("DESC", "<") if query.order == "newest" else ("ASC", ">")
+    return way, f" AND (r.updated_at, r.id) {sign} (?, ?)" if position is not None else ""
+
+
 def page(conn: apsw.Connection, query: Query, clock: Clock) -> Page:
     """A page of a listing. The caller holds a read transaction."""
     position = _read_position(query)
@@ -231,11 +263,9 @@ def _listed_in(
                 after = " AND (r.space, r.key) > (?, ?)"
                 values += (position[1] * 2 + position[2], position[3])
     else:
-        way, sign = ("DESC", "<") if query.order == "newest" else ("ASC", ">")
+        way, after = _by_time(query, position)
         order = f"r.updated_at {way}, r.id {way}"
-        if position is not None:
-            after = f" AND (r.updated_at, r.id) {sign} (?, ?)"
-            values += position
+        values += position or ()
     values.append(limit)
     by = narrowing.by_time if query.order != "key" else ""
     sql = f"SELECT {RECORD} FROM records r {by} WHERE r.ns = ? AND {narrowing.sql}{after} ORDER BY {order} LIMIT ?"

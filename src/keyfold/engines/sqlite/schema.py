@@ -19,10 +19,13 @@ from keyfold.text.tokens import TOKENIZER_VERSION
 
 APPLICATION_ID: Final = 0x4B46_4C44  # "KFLD"
 VERSION: Final = 1
+# A save changes a dozen pages, a few bytes in each. Pages of half the usual size made it 12 % quicker at the
+# median and 20 % on average, at the same size of the file and the same time of a search (1,024: no better).
+PAGE_SIZE: Final = 2048
 
 # Spaces: kind index * 2 + minted (see rows.py), so sessions are 8 and 9, summaries 6 and 7.
 # `records_time` carries space and expires_at so that counting a listing stays within the index.
-# `records_rare` serves the newest active session or the last summaries among any number of other records.
+# Active sessions are few and touched by every save, so their index has no time in it that would have to move.
 TABLES: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
 CREATE TABLE namespaces (
@@ -57,7 +60,9 @@ CREATE TABLE records (
 ) STRICT;
 CREATE UNIQUE INDEX records_address ON records (ns, space, key);
 CREATE INDEX records_time ON records (ns, updated_at, id, space, expires_at) WHERE space < 8;
-CREATE INDEX records_rare ON records (ns, space >> 1, updated_at, id, type) WHERE space >= 6;
+CREATE INDEX records_summaries ON records (ns, updated_at, id) WHERE space >= 6 AND space < 8;
+CREATE INDEX records_active ON records (ns) WHERE space >= 8 AND type = 'active';
+CREATE INDEX records_closed ON records (ns, updated_at, id) WHERE space >= 8 AND type = 'completed';
 CREATE INDEX records_folded ON records (folded) WHERE folded IS NOT NULL;
 CREATE INDEX records_repeat ON records (ns, hash, updated_at) WHERE space % 2 = 1;
 CREATE TABLE revisions (
