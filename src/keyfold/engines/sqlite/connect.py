@@ -100,8 +100,8 @@ def open_reader(path: str) -> apsw.Connection:
 
 
 def _take_up(conn: apsw.Connection, path: str, durability: str) -> None:
-    # What is not ours stays as it is, to the byte: no checkpoint of its write-ahead log when we close it.
-    conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    # What is not ours stays as it is, to the byte: no checkpoint of the log that it came with when we close it.
+    conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{path}-wal").exists()))
     conn.set_busy_timeout(BUSY)
     name = _shown(path)
     if conn.readonly("main"):
