@@ -12,6 +12,7 @@ import apsw
 
 from keyfold.contract.intents import Intent, SessionUse
 from keyfold.engines.sqlite import SqliteEngine
+from keyfold.engines.sqlite.index import BATCH
 from keyfold.model import Config
 
 USER = "alice"
@@ -47,11 +48,17 @@ def check_agreement(folder: Path) -> None:
     """Rows, index and statistics say the same, and SQLite finds no fault in the file."""
     assert sql(folder, "PRAGMA integrity_check") == [("ok",)]
     sql(folder, "INSERT INTO words (words) VALUES ('integrity-check')")
-    rows = sql(folder, "SELECT slot FROM records WHERE space < 8 ORDER BY slot")
+    indexed = "space < 8 AND slot NOT IN (SELECT slot FROM unindexed WHERE stale = 0)"
+    rows = sql(folder, f"SELECT slot FROM records WHERE {indexed} ORDER BY slot")
     assert sql(folder, "SELECT id FROM words_docsize ORDER BY id") == rows
-    counted = "SELECT ns, count(*), sum(length) FROM records WHERE space < 8 GROUP BY ns ORDER BY ns"
+    counted = f"SELECT ns, count(*), sum(length) FROM records WHERE {indexed} GROUP BY ns ORDER BY ns"
     kept = "SELECT num, docs, tokens FROM namespaces WHERE docs > 0 ORDER BY num"
     assert sql(folder, kept) == sql(folder, counted)
+    assert sql(folder, "SELECT count(*) FROM unindexed WHERE slot NOT IN (SELECT slot FROM records)") == [
+        (0,)
+    ]
+    waiting = "SELECT max(n) FROM (SELECT count(*) AS n FROM unindexed GROUP BY slot >> 32)"
+    assert (sql(folder, waiting)[0][0] or 0) < BATCH
 
 
 def start(script: str, *arguments: object) -> subprocess.Popen[str]:

@@ -24,9 +24,9 @@ from keyfold.contract.intents import (
     SearchQuery,
     Selector,
 )
-from keyfold.engines.sqlite import connect, forget, idempotency, read, schema, search
+from keyfold.engines.sqlite import connect, forget, idempotency, index, read, schema, search
 from keyfold.engines.sqlite.pool import CLOSED, Pool, Readers, Shared
-from keyfold.engines.sqlite.write import prepare, remove, store_one
+from keyfold.engines.sqlite.write import remove, store_one
 from keyfold.errors import InvalidRequest, KeyfoldError, Unavailable
 from keyfold.model import Config, DeleteResult, Reach, Receipt, Record
 
@@ -78,7 +78,7 @@ class SqliteEngine:
     def store(self, intent: Intent) -> Receipt:
         """Carry out one write."""
         try:
-            prepared = prepare(intent)
+            prepared = index.prepare(intent)
             with self._lock:
                 conn = self._writer or self._reopened()
                 if conn.in_transaction:  # an interrupt struck between two statements
@@ -96,7 +96,7 @@ class SqliteEngine:
 
     def store_many(self, intents: Sequence[Intent]) -> list[Receipt]:
         """Carry out writes in order, all or none."""
-        prepared = [prepare(intent) for intent in intents]
+        prepared = [index.prepare(intent) for intent in intents]
 
         def work(conn: apsw.Connection) -> list[Receipt]:
             return [

@@ -92,6 +92,7 @@ CREATE TABLE idempotency (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_slot ON idempotency (slot) WHERE slot IS NOT NULL;
 CREATE INDEX idempotency_age ON idempotency (created_at);
+CREATE TABLE unindexed (slot INTEGER PRIMARY KEY, stale INTEGER NOT NULL) STRICT;
 CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1, tokenize = 'ascii');
 """
 

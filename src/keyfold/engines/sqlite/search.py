@@ -6,6 +6,7 @@ own counts: FTS5's bm25() walks every posting in the table to count documents.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from heapq import heappush, heappushpop
@@ -18,18 +19,23 @@ from keyfold.contract import ranking
 from keyfold.contract.filters import matches
 from keyfold.contract.indexed_text import whole_words_share
 from keyfold.contract.intents import Found, FoundPage, SearchQuery
+from keyfold.engines.sqlite.index import text_of
 from keyfold.engines.sqlite.narrow import Narrowing, Place, places
-from keyfold.engines.sqlite.rows import RECORD, SLOT, Rows, namespace_slots, record_of
-from keyfold.engines.sqlite.write import text_of
+from keyfold.engines.sqlite.rows import RECORD, SLOT, Row, Rows, namespace_slots, record_of
 from keyfold.model import Record
-from keyfold.text.tokens import Unit, all_words, query_units
+from keyfold.text.tokens import Unit, all_words, index_tokens, query_units
 
+REMEMBERED: Final = 256
 FEW: Final = 32  # words, up to which each is asked for by its number
 
 _MATCHES: Final = (
     "SELECT r.slot, r.id, r.updated_at, r.revision, r.length, {passes}, keyfold_hits(words) {more} "
     "FROM words CROSS JOIN records r ON r.slot = words.rowid "
     "WHERE words MATCH ? AND words.rowid BETWEEN ? AND ?"
+)
+_UNINDEXED: Final = (
+    f"SELECT u.slot, u.stale, r.length, {{passes}}, {RECORD} "
+    "FROM unindexed u CROSS JOIN records r ON r.slot = u.slot WHERE u.slot BETWEEN ? AND ?"
 )
 _BY_SLOT: Final = f"SELECT {RECORD} FROM records r WHERE r.slot = ?"
 _NEWEST: Final = (
@@ -44,9 +50,10 @@ class Hits:
     word of the query.
     """
 
-    __slots__ = ("phrases", "rows")
+    __slots__ = ("_read", "phrases", "rows")
 
     def __init__(self) -> None:
+        self._read: dict[int, tuple[str, Counter[str], int]] = {}
         self.phrases = range(0)
         self.rows: list[Any] = []
 
@@ -62,6 +69,16 @@ class Hits:
         """Make ready for a query of so many words (with all their alternatives)."""
         self.phrases = range(phrases) if phrases <= FEW else range(0)
         self.rows = []
+
+    def read(self, slot: int, text: str) -> tuple[Counter[str], int]:
+        """The tokens of a text that waits to be indexed, and how many they are; the last ones are remembered."""
+        known = self._read.get(slot)
+        if known is None or known[0] != text:
+            tokens = index_tokens(text)
+            if len(self._read) >= REMEMBERED:
+                self._read.clear()
+            known = self._read[slot] = (text, Counter(tokens), len(tokens))
+        return known[1], known[2]
 
     def take(self) -> list[Any]:
         """What was put aside, in the order of the rows."""
@@ -143,7 +160,14 @@ def _ranked(
 ) -> list[_Match]:
     """The matches in one namespace, scored by its own statistics. Words are counted before the filter."""
     name, num, docs, tokens = place
+    fresh, unindexed = _unindexed(conn, hits, units, narrowing, place)
     rows, profiles = _matching_rows(conn, hits, units, narrowing, num)
+    if unindexed:  # their rows in the index are of an earlier state, or none
+        pairs = [pair for pair in zip(rows, profiles, strict=True) if pair[0][0] not in unindexed]
+        pairs += [(row, profile) for row, profile in fresh if profile]
+        rows, profiles = [row for row, _ in pairs], [profile for _, profile in pairs]
+        docs += sum(not stale for stale, _, _ in unindexed.values())
+        tokens += sum(length - held for _, held, length in unindexed.values())
     scale = _Scale(units, profiles, ranking.Corpus(docs, tokens / docs if docs else 0.0))
     found = []
     for row, profile in zip(rows, profiles, strict=True):
@@ -154,6 +178,28 @@ def _ranked(
         share, every = scale.share(profile, row[4])
         found.append(_Match(share, every, row[2], row[1], row[0], row[3], name))
     return found
+
+
+def _unindexed(
+    conn: apsw.Connection, hits: Hits, units: Sequence[Unit], narrowing: Narrowing, place: Place
+) -> tuple[list[tuple[Row, _Profile]], dict[int, tuple[int, int, int]]]:
+    """The records that wait to be indexed, as rows like those of the index with what each holds; and by slot
+    whether the index holds an earlier state, the length of that, and the length now."""
+    sql = _UNINDEXED.format(passes=narrowing.sql)
+    waiting: Rows = conn.execute(sql, (*narrowing.values, *namespace_slots(place[1]))).fetchall()
+    if not waiting:
+        return [], {}
+    owner = {token: number for number, unit in enumerate(units) for token in unit}
+    found, lengths = [], {}
+    for row in waiting:
+        slot, stale, held, passes = row[:4]
+        record = record_of(row[4:], place[0])
+        counts, length = hits.read(slot, text_of(record))
+        asked = [(token, counts[token]) for token in owner if token in counts]
+        lengths[slot] = (stale, held, length)
+        narrow = (slot, row[4], to_micros(record.updated_at), record.revision_count, length, passes, None)
+        found.append(((*narrow, *row[4:]), _profile(asked, owner)))
+    return found, lengths
 
 
 # What a row holds of a query: (unit, how often), by unit. Units that are not there are left out.

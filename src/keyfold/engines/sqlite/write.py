@@ -22,16 +22,15 @@ from keyfold.contract.decide import (
     find_duplicate,
     receipt_of,
 )
-from keyfold.contract.indexed_text import indexed_text
 from keyfold.contract.intents import Intent, SessionLapsed, SessionUse
 from keyfold.contract.ulid import ulid
-from keyfold.engines.sqlite import idempotency
+from keyfold.engines.sqlite import idempotency, index
 from keyfold.engines.sqlite.rows import (
     EXPIRES,
+    LENGTH,
     RECORD,
     SESSION_SPACE,
     SLOT,
-    WORDS,
     Row,
     Rows,
     folded_hash,
@@ -45,11 +44,7 @@ from keyfold.engines.sqlite.rows import (
     state_row,
 )
 from keyfold.errors import NotFound
-from keyfold.model import ACTIVE, SESSION, UNSET, Receipt, Record
-
-# Texts up to this many characters are tokenised only when a save turns out to write (a repeat needs no
-# tokens); longer ones before the write lock is taken, so that nobody waits for it.
-SHORT: Final = 4096
+from keyfold.model import ACTIVE, SESSION, Receipt, Record
 
 _HELD: Final = f"SELECT {RECORD}, r.slot, r.length FROM records r WHERE "
 _NS: Final = "(SELECT num FROM namespaces WHERE name = ?)"
@@ -64,22 +59,18 @@ _SIMILAR: Final = (
 )
 _NEXT_ID: Final = "(SELECT 1 + max((SELECT value FROM meta WHERE name = 'last_id'), ifnull((SELECT max(id) FROM records), 0)))"
 _ALLOCATE: Final = (
-    "UPDATE namespaces SET next_seq = next_seq + 1, docs = docs + ?, tokens = tokens + ? WHERE name = ? "
-    f"RETURNING num << 32 | next_seq, {_NEXT_ID}"
+    f"UPDATE namespaces SET next_seq = next_seq + 1 WHERE name = ? RETURNING num << 32 | next_seq, {_NEXT_ID}"
 )
 _FIRST: Final = (
-    "INSERT INTO namespaces (name, next_seq, docs, tokens) VALUES (?, 1, ?, ?) "
+    "INSERT INTO namespaces (name, next_seq, docs, tokens) VALUES (?, 1, 0, 0) "
     f"RETURNING num << 32 | next_seq, {_NEXT_ID}"
 )
 _INSERT: Final = f"INSERT INTO records VALUES ({', '.join('?' * 21)})"
 _REWRITE: Final = (
     "UPDATE records SET revision = ?, updated_at = ?, expires_at = ?, observed_at = ?, pinned = ?, taint = ?, "
-    "length = ?, hash = ?, type = ?, session = ?, title = ?, tags = ?, metadata = ?, content = ? WHERE slot = ?"
+    "hash = ?, type = ?, session = ?, title = ?, tags = ?, metadata = ?, content = ? WHERE slot = ?"
 )
 _PAST: Final = f"INSERT INTO revisions VALUES ({', '.join('?' * 12)})"
-_INDEX: Final = "INSERT INTO words (rowid, text) VALUES (?, ?)"
-_UNINDEX: Final = "DELETE FROM words WHERE rowid = ?"
-_STATISTICS: Final = "UPDATE namespaces SET docs = docs + ?, tokens = tokens + ? WHERE num = ?"
 _TOUCH: Final = (
     f"UPDATE records SET updated_at = max(updated_at, ?) WHERE ns = ? AND space = {SESSION_SPACE} AND key = ?"
 )
@@ -93,44 +84,12 @@ _RAISE_ID: Final = "UPDATE meta SET value = max(value, ?) WHERE name = 'last_id'
 _EMPTY_HASH: Final = pack_hash(sha256(b"").hexdigest())
 
 
-def tokens_of(text: str) -> tuple[str, int]:
-    """What the index gets of a text, and how many words that is."""
-    from keyfold.text.tokens import index_tokens
-
-    tokens = index_tokens(text)
-    return " ".join(tokens), len(tokens)
-
-
-def text_of(record: Record) -> str:
-    """What of a record is indexed."""
-    return indexed_text(record.title, record.content, record.topic_key, record.tags)
-
-
-class Prepared:
-    """The tokens of a long save, made before the write lock is taken, and the text they are of."""
-
-    __slots__ = ("text", "tokens")
-
-    def __init__(self, intent: Intent) -> None:
-        topic = intent.key if intent.kind == "observation" and not intent.minted else None
-        self.text = indexed_text(str(intent.title), str(intent.content), topic, intent.tags or ())
-        self.tokens = tokens_of(self.text)
-
-
-def prepare(intent: Intent) -> Prepared | None:
-    """The tokens of a long text, where the intent says all that will be indexed."""
-    if (
-        intent.content is UNSET
-        or len(intent.content) <= SHORT
-        or intent.title is UNSET
-        or intent.kind == SESSION
-    ):
-        return None
-    return Prepared(intent)
-
-
 def store_one(
-    conn: apsw.Connection, intent: Intent, now: datetime, keep: int | None, prepared: Prepared | None = None
+    conn: apsw.Connection,
+    intent: Intent,
+    now: datetime,
+    keep: int | None,
+    prepared: index.Tokens | None = None,
 ) -> Receipt:
     """Carry out one write."""
     micros = to_micros(now)
@@ -139,11 +98,11 @@ def store_one(
         if receipt is not None:
             return receipt
     held: Record | None = None
-    slot = words = 0
+    slot = length = 0
     row = _look_up(conn, intent)
     if row is not None:
         if row[EXPIRES] is None or row[EXPIRES] > micros:
-            held, slot, words = record_of(row, intent.namespace), row[SLOT], row[WORDS]
+            held, slot, length = record_of(row, intent.namespace), row[SLOT], row[LENGTH]
         elif intent.mode != "update":
             remove(conn, ((row[SLOT], row[0]),))
     if held is None and intent.id is not None:
@@ -159,7 +118,7 @@ def store_one(
         return _create(conn, intent, decision, micros, keep, prepared)
     if held is None or decision.outcome == "deduped":
         return _deduped(conn, intent, decision, slot, micros)
-    return _rewrite(conn, intent, held, decision, slot, words, micros, keep, prepared)
+    return _rewrite(conn, intent, held, decision, slot, length, micros, keep, prepared)
 
 
 def _look_up(conn: apsw.Connection, intent: Intent) -> Row | None:
@@ -206,7 +165,7 @@ def _create(
     decision: Decision,
     micros: int,
     keep: int | None,
-    prepared: Prepared | None,
+    prepared: index.Tokens | None,
 ) -> Receipt:
     record = decision.record
     namespace, topic = record.namespace, record.topic_key
@@ -216,14 +175,10 @@ def _create(
         folded_key = folded_of(topic)
         folded = folded_hash(namespace, folded_key)
         similar = _find_similar(conn, namespace, folded_key, folded, micros)
-    text, words, docs = None, 0, 0
+    slot, number = _allocate(conn, namespace)
+    conn.execute(_INSERT, _record_row(slot, number, record, folded))
     if record.kind != SESSION:
-        text, words = prepared.tokens if prepared is not None else tokens_of(text_of(record))
-        docs = 1
-    slot, number = _allocate(conn, namespace, docs, words)
-    conn.execute(_INSERT, _record_row(slot, number, record, words, folded))
-    if text is not None:
-        conn.execute(_INDEX, (slot, text))
+        index.add(conn, slot, record, prepared)
     if decision.past:
         _keep_past(conn, slot, decision, keep)
     if intent.session is not None and intent.mode != "load":
@@ -248,17 +203,17 @@ def _find_similar(
     )
 
 
-def _allocate(conn: apsw.Connection, namespace: str, docs: int, words: int) -> tuple[int, int]:
+def _allocate(conn: apsw.Connection, namespace: str) -> tuple[int, int]:
     """A slot and a public id for a new record; its namespace is made when it is the first."""
-    rows: Rows = conn.execute(_ALLOCATE, (docs, words, namespace)).fetchall()
+    rows: Rows = conn.execute(_ALLOCATE, (namespace,)).fetchall()
     if not rows:
-        first: Rows = conn.execute(_FIRST, (namespace, docs, words)).fetchall()
+        first: Rows = conn.execute(_FIRST, (namespace,)).fetchall()
         rows = first
     slot, number = rows[0]
     return slot, number
 
 
-def _record_row(slot: int, number: int, record: Record, words: int, folded: int | None) -> Row:
+def _record_row(slot: int, number: int, record: Record, folded: int | None) -> Row:
     """A new record as a row, in the order of the table's columns."""
     updated = to_micros(record.updated_at)
     return (
@@ -273,7 +228,7 @@ def _record_row(slot: int, number: int, record: Record, words: int, folded: int 
         pack_time(record.observed_at),
         1 if record.pinned else 0,
         1 if record.taint == "external" else 0,
-        words,
+        0,
         folded,
         pack_hash(record.normalized_hash),
         record.key,
@@ -292,16 +247,12 @@ def _rewrite(
     held: Record,
     decision: Decision,
     slot: int,
-    words: int,
+    length: int,
     micros: int,
     keep: int | None,
-    prepared: Prepared | None,
+    prepared: index.Tokens | None,
 ) -> Receipt:
     record = decision.record
-    if record.kind != SESSION and (
-        record.content != held.content or record.title != held.title or record.tags != held.tags
-    ):
-        words = _reindex(conn, record, slot, words, prepared)
     row = (
         record.revision_count,
         to_micros(record.updated_at),
@@ -309,7 +260,6 @@ def _rewrite(
         pack_time(record.observed_at),
         1 if record.pinned else 0,
         1 if record.taint == "external" else 0,
-        words,
         pack_hash(record.normalized_hash),
         record.type,
         record.session_id,
@@ -320,6 +270,10 @@ def _rewrite(
         slot,
     )
     conn.execute(_REWRITE, row)
+    if record.kind != SESSION and (
+        record.content != held.content or record.title != held.title or record.tags != held.tags
+    ):
+        index.change(conn, slot, record, length, prepared)
     _keep_past(conn, slot, decision, keep)
     if intent.session is not None and intent.mode != "load":
         use_session(conn, record.namespace, slot >> 32, intent.session, micros)
@@ -327,20 +281,6 @@ def _rewrite(
     if intent.idempotency is not None:
         idempotency.remember(conn, intent.idempotency, slot, receipt, (), micros)
     return receipt
-
-
-def _reindex(conn: apsw.Connection, record: Record, slot: int, words: int, prepared: Prepared | None) -> int:
-    """Put a record's new words in the place of its old ones; how many there are."""
-    indexed = text_of(record)
-    if prepared is not None and prepared.text == indexed:
-        text, count = prepared.tokens
-    else:  # a short text, or an update that kept the title, the tags or the content
-        text, count = tokens_of(indexed)
-    conn.execute(_UNINDEX, (slot,))
-    conn.execute(_INDEX, (slot, text))
-    if count != words:
-        conn.execute(_STATISTICS, (0, count - words, slot >> 32))
-    return count
 
 
 def _keep_past(conn: apsw.Connection, slot: int, decision: Decision, keep: int | None) -> None:
@@ -364,13 +304,13 @@ def use_session(conn: apsw.Connection, namespace: str, num: int, use: SessionUse
     conn.execute(_TOUCH, (micros, num, use.id))
     if conn.changes():
         return
-    slot, number = _allocate(conn, namespace, 0, 0)
+    slot, number = _allocate(conn, namespace)
     now = from_micros(micros)
     record = Record(
         "", namespace, SESSION, use.id, False, ACTIVE, "Session", "", {}, (), None, 1, "", now, now, None,
         False, "internal", None,
     )  # fmt: skip  # one line a field says less
-    row = _record_row(slot, number, record, 0, None)
+    row = _record_row(slot, number, record, None)
     conn.execute(_INSERT, (*row[:13], _EMPTY_HASH, *row[14:]))
 
 
@@ -379,19 +319,13 @@ def remove(conn: apsw.Connection, gone: tuple[tuple[int, int], ...] | list[tuple
     if not gone:
         return
     slots = [(slot,) for slot, _ in gone]
-    totals: dict[int, list[int]] = {}
     for slot, _ in gone:
         rows: Rows = conn.execute("SELECT space, length FROM records WHERE slot = ?", (slot,)).fetchall()
-        space, words = rows[0]
+        space, length = rows[0]
         if space < SESSION_SPACE:
-            total = totals.setdefault(slot >> 32, [0, 0])
-            total[0] -= 1
-            total[1] -= words
-            conn.execute(_UNINDEX, (slot,))
+            index.drop(conn, slot, length)
     conn.executemany("DELETE FROM revisions WHERE slot = ?", slots)
     conn.executemany("DELETE FROM idempotency WHERE slot = ?", slots)
     conn.executemany("DELETE FROM records WHERE slot = ?", slots)
-    for num, (docs, tokens) in totals.items():
-        conn.execute(_STATISTICS, (docs, tokens, num))
     conn.execute(_RAISE_ID, (max(number for _, number in gone),))
     conn.execute(FORGETS)
