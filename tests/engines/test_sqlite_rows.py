@@ -266,3 +266,15 @@ def test_a_patch_of_a_store_in_memory_needs_no_file() -> None:
     assert engine.forget(Selector(USER, everything=True)).erased is True
     assert engine.namespaces() == []
     engine.close()
+
+
+def test_an_index_of_another_tokenizer_is_made_anew_on_opening(tmp_path: Path) -> None:
+    engine = opened(tmp_path)
+    engine.store_many([note(f"k{number}", f"apple {number}") for number in range(20)])
+    engine.close()
+    sql(tmp_path, "UPDATE meta SET value = 0 WHERE name = 'tokenizer'")
+    sql(tmp_path, "INSERT INTO words (words) VALUES ('delete-all')")
+    engine = opened(tmp_path)
+    assert engine.search(SearchQuery(USER, "apple")).total == 20
+    engine.close()
+    check_agreement(tmp_path)

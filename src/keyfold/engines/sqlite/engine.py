@@ -62,6 +62,14 @@ class SqliteEngine:
             self._readers = Shared(writer, self._lock)
         else:
             self._readers = Pool(self._new_reader)
+        if not index.is_current(writer):  # a search must not answer from tokens of another tokenizer
+            try:
+                self._in_transaction(writer, index.rebuild)
+            except BaseException as error:
+                writer.close()
+                if isinstance(error, apsw.Error):
+                    raise self._translated(error) from None
+                raise
         self._writer = writer
         return writer
 
@@ -181,6 +189,10 @@ class SqliteEngine:
         except apsw.Error as error:
             raise self._translated(error) from None
 
+    def reindex(self) -> None:
+        """Make the word index anew from the records."""
+        self._write(index.rebuild)
+
     def health(self) -> Health:
         """Whether the store can be read, and its versions and sizes."""
 
@@ -211,23 +223,26 @@ class SqliteEngine:
             finally:
                 conn.close()
 
-    def _write(self, work: Any, *arguments: Any) -> Any:
+    def _write(self, work: Any) -> Any:
         """Run work in one write transaction."""
         try:
             with self._lock:
-                conn = self._writer or self._reopened()
-                if conn.in_transaction:
-                    conn.execute("ROLLBACK")
-                try:
-                    conn.execute("BEGIN IMMEDIATE")
-                    result = work(conn, *arguments)
-                    conn.execute("COMMIT")
-                    return result
-                finally:
-                    if conn.in_transaction:
-                        conn.execute("ROLLBACK")
+                return self._in_transaction(self._writer or self._reopened(), work)
         except (apsw.Error, UnicodeEncodeError) as error:
             raise self._translated(error) from None
+
+    @staticmethod
+    def _in_transaction(conn: apsw.Connection, work: Any) -> Any:
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
+        try:
+            conn.execute("BEGIN IMMEDIATE")
+            result = work(conn)
+            conn.execute("COMMIT")
+            return result
+        finally:
+            if conn.in_transaction:
+                conn.execute("ROLLBACK")
 
     def _look(self, work: Any, argument: Any) -> Any:
         """Run work that is one statement, which sees one state of the store by itself."""

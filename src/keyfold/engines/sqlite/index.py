@@ -114,6 +114,12 @@ def flush(conn: apsw.Connection, num: int) -> None:
     conn.execute(_UNNOTE_ALL, slots)
 
 
+def is_current(conn: apsw.Connection) -> bool:
+    """Whether the index was made by this version's tokenizer."""
+    rows: Rows = conn.execute("SELECT value FROM meta WHERE name = 'tokenizer'").fetchall()
+    return bool(rows[0][0] == TOKENIZER_VERSION)
+
+
 def rebuild(conn: apsw.Connection) -> None:
     """Index everything anew, in the caller's transaction: after a change of the tokenizer, or a fault."""
     for statement in _START_OVER:
