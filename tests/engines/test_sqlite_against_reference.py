@@ -34,7 +34,7 @@ WORDS = [
 ]
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
 long_texts = texts.map(lambda text: text + " filler" * (SHORT // 7 + 1))
-names = st.sampled_from(["me", "me/below", "me/below/deep", "mean", "%"])
+names = st.sampled_from(["me", "me", "me", "me", "me/below", "me/below/deep", "mean", "%"])
 keys = st.sampled_from(["a", "A", "b-b", "B_b", "c"])
 sessions = st.one_of(
     st.none(),
@@ -71,7 +71,7 @@ forgets = st.one_of(
     ),
     st.builds(lambda name: Selector(name, everything=True), names),
 )
-steps = st.lists(st.one_of(saves, saves, saves, patches, forgets), min_size=1, max_size=40)
+steps = st.lists(st.one_of(saves, saves, saves, patches, forgets), min_size=12, max_size=50)
 
 
 def answer(engine: Any, step: Any) -> Any:

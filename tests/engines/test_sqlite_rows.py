@@ -12,7 +12,7 @@ import pytest
 from keyfold.contract.filters import Filter
 from keyfold.contract.intents import Idempotency, Query, Ref, SearchQuery, Selector
 from keyfold.engines.sqlite import SqliteEngine, forget
-from keyfold.engines.sqlite.index import BATCH
+from keyfold.engines.sqlite.index import BATCH, SHORT
 from keyfold.engines.sqlite.search import Hits
 from keyfold.errors import IdempotencyConflict, InvalidRequest, NotFound
 from keyfold.model import Config
@@ -278,3 +278,40 @@ def test_an_index_of_another_tokenizer_is_made_anew_on_opening(tmp_path: Path) -
     assert engine.search(SearchQuery(USER, "apple")).total == 20
     engine.close()
     check_agreement(tmp_path)
+
+
+@pytest.mark.parametrize("records", [1, BATCH, BATCH + 1, 3 * BATCH])
+def test_a_rewrite_is_found_by_its_new_words_at_once_and_never_by_its_old_ones(
+    tmp_path: Path, records: int
+) -> None:
+    engine = opened(tmp_path)
+    for old, new in (("none", "oak"), ("oak", "elm"), ("elm", "ash")):
+        for number in range(records):
+            engine.store(note(f"k{number}", f"{new} fruit"))
+            left = records - number - 1 if old != "none" else 0
+            assert engine.search(SearchQuery(USER, new)).total == number + 1
+            assert engine.search(SearchQuery(USER, old)).total == left
+            assert engine.search(SearchQuery(USER, "fruit", limit=5)).total == number + 1 + left
+    engine.store(note("k0", "ash " * SHORT))
+    engine.store(note("k0", "short again"))
+    assert engine.search(SearchQuery(USER, "ash")).total == records - 1
+    engine.store(note("k0", "ash " * SHORT))
+    assert engine.search(SearchQuery(USER, "ash")).items[0].record.key == "k0"
+    engine.forget(Selector(USER, ref=Ref(USER, key="k0")))
+    assert engine.search(SearchQuery(USER, "ash")).total == records - 1
+    engine.close()
+    check_agreement(tmp_path)
+
+
+def test_a_better_match_is_never_passed_over_for_the_limit(tmp_path: Path) -> None:
+    clock = Clock()
+    engine = SqliteEngine.open(str(tmp_path / "store.db"), clock=clock)
+    for number in range(60):
+        clock.now += number % 4 * 10 * DAY
+        engine.store(note(f"k{number}", f"apple {'pie ' * (number % 7)}{'filler ' * (number % 11)}"))
+        if number % 2:
+            engine.store(note(f"k{number}", f"apple pie {'pie ' * (number % 5)}"))
+    everything = engine.search(SearchQuery(USER, "apple pie", limit=60)).items
+    for limit in (1, 3, 10, 59):
+        assert engine.search(SearchQuery(USER, "apple pie", limit=limit)).items == everything[:limit]
+    engine.close()

@@ -65,11 +65,9 @@ class SqliteEngine:
         if not index.is_current(writer):  # a search must not answer from tokens of another tokenizer
             try:
                 self._in_transaction(writer, index.rebuild)
-            except BaseException as error:
+            except apsw.Error as error:
                 writer.close()
-                if isinstance(error, apsw.Error):
-                    raise self._translated(error) from None
-                raise
+                raise self._translated(error) from None
         self._writer = writer
         return writer
 
@@ -280,7 +278,7 @@ class SqliteEngine:
             raise Unavailable(CLOSED)
         return self._connect()
 
-    def _after_fork(self) -> None:
+    def after_fork(self) -> None:
         """In the child: leave the inherited connections alone (closing them would disturb the parent)."""
         if self._writer is not None:
             _keep_for_ever([self._writer, *self._readers.handles()])
@@ -309,7 +307,7 @@ def _keep_for_ever(handles: list[apsw.Connection]) -> None:
 def _in_child() -> None:
     connect.renew_lock()
     for engine in list(_engines):
-        engine._after_fork()
+        engine.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

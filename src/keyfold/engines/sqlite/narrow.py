@@ -49,7 +49,7 @@ class Narrowing:
         parts: list[str] = []
         spaces = [
             number
-            for number, (kind, minted) in enumerate(SPACES)
+            for number, (kind, _) in enumerate(SPACES)
             if kind in kinds and not (keyed_only and number)  # space 0: keyed observations
         ]
         self.by_time = self._add_spaces(parts, spaces, where)
