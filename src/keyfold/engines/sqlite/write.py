@@ -51,8 +51,8 @@ _NS: Final = "(SELECT num FROM namespaces WHERE name = ?)"
 _BY_ADDRESS: Final = f"{_HELD} r.ns = {_NS} AND r.space = ? AND r.key = ?"
 _BY_ID: Final = f"{_HELD} r.id = ? AND r.ns = {_NS}"
 _REPEATS: Final = (
-    f"{_HELD} r.ns = {_NS} AND r.hash = ? AND r.space = ? AND r.space % 2 = 1 AND r.updated_at >= ? "
-    "AND (r.expires_at IS NULL OR r.expires_at > ?) ORDER BY r.updated_at DESC"
+    f"SELECT {RECORD}, r.slot FROM records r INDEXED BY records_repeat WHERE r.ns = {_NS} AND r.hash = ? "
+    "AND r.space = ? AND r.space % 2 = 1 AND r.updated_at >= ? AND (r.expires_at IS NULL OR r.expires_at > ?)"
 )
 _SIMILAR: Final = (
     f"SELECT slot, key, expires_at FROM records INDEXED BY records_folded WHERE folded = ? AND ns = {_NS}"
