@@ -65,6 +65,18 @@ def test_a_missing_folder_is_named_and_not_made(tmp_path: Path) -> None:
     assert not (tmp_path / "absent").exists()
 
 
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [("a\0b.db", "NUL"), ("/dev/null", "ordinary"), ("n" * 5_000, "made"), ("link.db/x", "folder")],
+)
+def test_a_path_that_can_hold_no_store_is_refused_without_a_traceback(
+    tmp_path: Path, path: str, word: str
+) -> None:
+    (tmp_path / "link.db").write_text("a file, where a folder is needed")
+    with pytest.raises(StoreError, match=word):
+        SqliteEngine.open(str(tmp_path / path))
+
+
 def text_file(path: Path) -> None:
     path.write_text("These are notes, and no database at all. " * 100)
 

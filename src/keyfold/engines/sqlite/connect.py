@@ -71,15 +71,9 @@ def open_writer(path: str, durability: str) -> apsw.Connection:
         _tune(conn, durability)
         schema.create(conn, path)
         return conn
-    place = Path(path)
-    if place.is_dir():
-        raise StoreError(f"{_shown(path)} is a folder: give the path of a file in it")
-    if not place.parent.is_dir():
-        raise StoreError(f"the folder {_shown(str(place.parent))} does not exist: create it first")
     try:
         with _making:
-            if not place.exists():
-                _make(path)
+            _make(path)
             conn = apsw.Connection(path, _FLAGS)
         try:
             _take_up(conn, path, durability)
@@ -142,8 +136,19 @@ def _use_wal(conn: apsw.Connection) -> None:
 
 
 def _make(path: str) -> None:
-    """An empty file that only its owner can read; SQLite gives its side files the same mode."""
+    """An empty file, if there is none, that only its owner can read; SQLite gives its side files the same mode."""
+    place = Path(path)
+    if "\0" in path:
+        raise StoreError("the path of the store holds a NUL character: choose another path")
     try:
+        if place.is_dir():
+            raise StoreError(f"{_shown(path)} is a folder: give the path of a file in it")
+        if not place.parent.is_dir():
+            raise StoreError(f"the folder {_shown(str(place.parent))} does not exist: create it first")
+        if place.exists():
+            if not place.is_file():
+                raise StoreError(f"{_shown(path)} is no ordinary file: choose another path")
+            return
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         pass  # another process was first
