@@ -1,0 +1,137 @@
+"""A record on its way in: as an importer read it, not yet checked, redacted or hashed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Final
+
+from keyfold.contract.intents import Intent, Load, SessionUse
+from keyfold.contract.prepare import prepare
+from keyfold.errors import InvalidRequest
+from keyfold.memory import checks
+from keyfold.model import KINDS, OBSERVATION, SESSION, TURN, Config, Revision, Taint
+from keyfold.text.redact import redact_count
+
+# A turn's key is its thread's id and an index, so keys of other kinds may be a little longer than a topic key.
+MAX_KEY_BYTES: Final = checks.MAX_NAME_BYTES + 64
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a record says at one revision."""
+
+    revision: int
+    type: Any
+    title: Any
+    content: Any
+    written_at: datetime
+    metadata: Any = field(default_factory=dict)
+    tags: Any = ()
+    session_id: Any = None
+    pinned: Any = False
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A record with its past, oldest first. `where` and `line` say where it stands in the input."""
+
+    where: str
+    line: int | None
+    namespace: Any
+    kind: Any
+    key: Any
+    minted: bool
+    now: State
+    created_at: datetime
+    past: tuple[State, ...] = ()
+    observed_at: datetime | None = None
+    taint: Taint = "external"
+
+
+class Sealer:
+    """Turns drafts into intents: everything checked, every text redacted, and the private regions counted."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def seal(self, draft: Draft) -> tuple[Intent, int]:
+        """The intent to load a draft, and how many private regions were taken out of it. InvalidRequest."""
+        if draft.kind not in KINDS:
+            raise InvalidRequest("kind", f"is not known; allowed: {', '.join(KINDS)}")
+        namespace = checks.name("user_id", draft.namespace)
+        key = self._key(draft)
+        past = tuple(self._revision(state, draft.kind) for state in draft.past)
+        current = self._revision(draft.now, draft.kind)
+        if any(one.revision >= following.revision for one, following in pairwise((*past, current))):
+            raise InvalidRequest("history", "its revisions must rise and end below the record's own")
+        intent = Intent(
+            namespace,
+            draft.kind,
+            "load",
+            key,
+            draft.minted,
+            type=current.type,
+            title=current.title,
+            content=current.content,
+            normalized_hash=current.normalized_hash,
+            metadata=current.metadata,
+            tags=current.tags,
+            pinned=current.pinned,
+            expires_at=current.expires_at,
+            observed_at=draft.observed_at,
+            taint=draft.taint,
+            session=None if current.session_id is None else SessionUse(current.session_id, explicit=True),
+            load=Load(draft.created_at, current.written_at, past, current.revision),
+        )
+        return intent, sum(_regions(state) for state in (*draft.past, draft.now))
+
+    def _key(self, draft: Draft) -> str:
+        if draft.kind in (OBSERVATION, SESSION):
+            return checks.name("key", draft.key)
+        key = checks.text("key", draft.key, MAX_KEY_BYTES)
+        if key != draft.key:
+            raise InvalidRequest(
+                "key", "holds a private tag; a key is stored as it is, so it may not hold private text"
+            )
+        return key
+
+    def _revision(self, state: State, kind: str) -> Revision:
+        # a session has no text of its own, and a turn may be tool calls alone
+        blank = kind == SESSION or (
+            kind == TURN and isinstance(state.metadata, dict) and bool(state.metadata.get("tool_calls"))
+        )
+        checked = checks.content(self.config, "content", state.content, blank=blank)
+        content, digest = prepare(checked)
+        metadata = checks.metadata(state.metadata)
+        tags = checks.tags(state.tags)
+        pinned = checks.flag("pinned", state.pinned)
+        return Revision(
+            checks.whole("revision", state.revision, 1, 2**31),
+            content,
+            checks.text("title", state.title, checks.MAX_TITLE_BYTES, blank=blank),
+            checks.text("type", state.type, checks.MAX_TYPE_BYTES),
+            metadata or {},
+            tags or (),
+            None if state.session_id is None else checks.name("session_id", state.session_id),
+            state.written_at,
+            False,
+            digest,
+            bool(pinned),
+            state.expires_at,
+        )
+
+
+def _regions(value: Any) -> int:
+    """How many private regions a state's texts hold, wherever they stand in it."""
+    if isinstance(value, str):
+        return redact_count(value)[1]
+    if isinstance(value, dict):
+        return sum(_regions(key) + _regions(item) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return sum(_regions(item) for item in value)
+    if isinstance(value, State):
+        return sum(map(_regions, (value.type, value.title, value.content, value.metadata, value.tags)))
+    return 0

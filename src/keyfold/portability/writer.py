@@ -1,0 +1,126 @@
+"""Export: everything in a store as keyfold JSON Lines.
+
+A header, a line a record in the order (namespace, kind, key), and a closing line that says how many there
+were, so that a file that was cut is told from a whole one. No clock and no local id goes in, keys are
+sorted and times have one form: equal stores give equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from keyfold.clock import to_text
+from keyfold.contract.intents import Query, Ref
+from keyfold.contract.protocols import Engine
+from keyfold.errors import StoreError
+from keyfold.model import KINDS, Record, Revision
+
+FORMAT: Final = "keyfold"
+VERSION: Final = 1
+PAGE: Final = 500
+
+
+def export(engine: Engine, *, namespace: str | None = None) -> Iterator[str]:
+    """The lines of an export, each with its line end; of one namespace, or of all."""
+    yield _line({"format": FORMAT, "version": VERSION})
+    total = 0
+    for name in sorted(engine.namespaces()) if namespace is None else [namespace]:
+        for record, past in records_of(engine, name):
+            total += 1
+            yield _line(record_form(record, past))
+    yield _line({"end": FORMAT, "records": total})
+
+
+def export_file(engine: Engine, path: str | Path, *, namespace: str | None = None) -> int:
+    """Write an export to a file and return the number of records.
+
+    It is written beside its destination and renamed when it is complete and on disk, so that what was
+    there before stays whole until then. StoreError when it cannot be written.
+    """
+    target = Path(path)
+    lines = -2  # the header and the closing line are no records
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    except OSError as error:
+        raise StoreError(f"cannot write an export to {target}: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
+            for line in export(engine, namespace=namespace):
+                out.write(line)
+                lines += 1
+            out.flush()
+            os.fsync(out.fileno())
+        Path(name).replace(target)
+    except OSError as error:
+        raise StoreError(f"cannot write an export to {target}: {error.strerror}") from None
+    finally:
+        Path(name).unlink(missing_ok=True)
+    return lines
+
+
+def records_of(engine: Engine, namespace: str) -> Iterator[tuple[Record, tuple[Revision, ...]]]:
+    """A namespace's records of every kind in order of kind and key, each with its earlier states, oldest first."""
+    position: str | None = None
+    while True:
+        query = Query(namespace, kinds=KINDS, order="key", position=position, limit=PAGE, want_total=False)
+        page = engine.page(query)
+        for record in page.items:
+            if record.revision_count == 1 or not engine.capabilities.history:
+                yield record, ()
+                continue
+            past = engine.history(Ref(namespace, id=record.id, kind=record.kind))
+            if past.record is not None:  # it may have been forgotten since the page was read
+                yield past.record, tuple(item for item in reversed(past.revisions) if not item.is_current)
+        if page.position is None:
+            return
+        position = page.position
+
+
+def record_form(record: Record, past: tuple[Revision, ...]) -> dict[str, Any]:
+    """A record as it stands in an export."""
+    return {
+        "namespace": record.namespace,
+        "kind": record.kind,
+        "key": record.key,
+        "minted": record.minted,
+        "type": record.type,
+        "title": record.title,
+        "content": record.content,
+        "metadata": record.metadata,
+        "tags": list(record.tags),
+        "session_id": record.session_id,
+        "revision": record.revision_count,
+        "created_at": to_text(record.created_at),
+        "updated_at": to_text(record.updated_at),
+        "expires_at": None if record.expires_at is None else to_text(record.expires_at),
+        "observed_at": None if record.observed_at is None else to_text(record.observed_at),
+        "pinned": record.pinned,
+        "taint": record.taint,
+        "history": [_revision_form(revision) for revision in past],
+    }
+
+
+def _revision_form(revision: Revision) -> dict[str, Any]:
+    return {
+        "revision": revision.revision,
+        "type": revision.type,
+        "title": revision.title,
+        "content": revision.content,
+        "metadata": revision.metadata,
+        "tags": list(revision.tags),
+        "session_id": revision.session_id,
+        "written_at": to_text(revision.written_at),
+        "expires_at": None if revision.expires_at is None else to_text(revision.expires_at),
+        "pinned": revision.pinned,
+    }
+
+
+def _line(value: dict[str, Any]) -> str:
+    return (
+        json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False) + "\n"
+    )
