@@ -70,7 +70,7 @@ class Loader:
         if not waiting:
             return
         if self._dry_run:
-            outcomes = [self._foresee(item.intent) for item in waiting]
+            outcomes: list[Outcome] = [self._foresee(item.intent) for item in waiting]
             self._note(waiting, outcomes)
         else:
             self._store(waiting)
@@ -84,7 +84,8 @@ class Loader:
             for item in waiting:  # one of them is at fault: it is found one by one
                 self._store_one(item)
         else:
-            self._note(waiting, [receipt.outcome for receipt in receipts])
+            done: list[Outcome] = [receipt.outcome for receipt in receipts]
+            self._note(waiting, done)
 
     def _store_one(self, item: _Waiting) -> None:
         try:

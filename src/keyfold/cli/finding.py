@@ -1,0 +1,55 @@
+"""The commands that find memories: search and list."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from keyfold.cli.inputs import filters_of, opened, user_of
+from keyfold.cli.output import Output, counted, inline, when
+
+
+def search(args: Namespace, output: Output) -> int:
+    """keyfold search"""
+    with opened(args) as memory:
+        results = memory.mem_search(
+            user_of(args), " ".join(args.query), limit=args.limit, explain=args.explain, **filters_of(args)
+        )
+    if output.json:
+        output.document(results.to_dict())
+        return 0 if results else 1
+    for hit in results:
+        name = f"  {hit.topic_key}" if hit.topic_key is not None else ""
+        output.line(
+            f"{hit.id}  {inline(hit.title)}  [{hit.type}]{name}  {hit.score:.2f}  {when(hit.updated_at)}"
+        )
+        output.line(f"    {inline(hit.snippet)}")
+        if hit.explain:
+            output.line("    " + "  ".join(f"{part} {value:.3f}" for part, value in hit.explain.items()))
+    if not results:
+        output.note("keyfold: nothing matched")
+        return 1
+    if results.truncated:
+        output.note(f"keyfold: {len(results)} of {results.total:,} matches; --limit shows more")
+    return 0
+
+
+def listing(args: Namespace, output: Output) -> int:
+    """keyfold list"""
+    with opened(args) as memory:
+        page = memory.mem_list(user_of(args), limit=args.limit, cursor=args.cursor, **filters_of(args))
+    if output.json:
+        output.document(page.to_dict())
+        return 0 if page else 1
+    output.table(
+        [
+            (record.id, when(record.updated_at), record.type, record.topic_key or "-", record.title)
+            for record in page
+        ]
+    )
+    if not page:
+        output.note("keyfold: there is nothing to list")
+        return 1
+    if page.truncated:
+        more = f"--limit shows more, --cursor {page.next_cursor} goes on"
+        output.note(f"keyfold: {counted(len(page), 'record')} of {page.total:,}; {more}")
+    return 0

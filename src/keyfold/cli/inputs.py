@@ -1,0 +1,146 @@
+"""What users type, as the values that the calls take."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from keyfold.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from keyfold.memory import Memory
+
+_SPAN: Final = re.compile(r"(\d{1,9})([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def store_of(args: Namespace) -> str | None:
+    """The store named on the command line, else in the environment, else None for the default one."""
+    if args.store is not None:
+        return str(args.store)
+    return os.environ.get("KEYFOLD_STORE") or None
+
+
+def user_of(args: Namespace) -> str:
+    """The user named on the command line, else in the environment, else `default`."""
+    if args.user is not None:
+        return str(args.user)
+    return os.environ.get("KEYFOLD_USER") or "default"
+
+
+@contextmanager
+def opened(args: Namespace) -> Iterator[Memory]:
+    """The memory that a command works on."""
+    from keyfold.memory import Memory
+
+    with Memory.open(store_of(args)) as memory:
+        yield memory
+
+
+def record_of(args: Namespace) -> dict[str, Any]:
+    """The record that a command names, as the calls take it: by id or by topic key."""
+    if (args.id is None) == (args.topic is None):
+        raise InvalidRequest("ID", "give either an ID or --topic K")
+    return {"observation_id": args.id} if args.id is not None else {"topic_key": args.topic}
+
+
+def text_of(value: str, field: str) -> str:
+    """A text from the command line, or from standard input when it is `-`."""
+    if value != "-":
+        return value
+    stream = getattr(sys.stdin, "buffer", None)
+    data = stream.read() if stream is not None else sys.stdin.read().encode()
+    try:
+        text = str(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(
+            field,
+            f"standard input is not UTF-8 (byte {error.start + 1}); convert it first, for example with iconv",
+        ) from None
+    for end in ("\r\n", "\n"):
+        if text.endswith(end):
+            return text.removesuffix(end)
+    return text
+
+
+def metadata_of(pairs: list[str] | None) -> dict[str, Any]:
+    """`k=v` pairs: v is read as JSON when it is a JSON scalar, else it is text."""
+    return dict(_pair(pair) for pair in pairs or ())
+
+
+def _pair(pair: str) -> tuple[str, Any]:
+    key, equals, value = pair.partition("=")
+    if not equals or not key:
+        raise InvalidRequest("--meta", "must be k=v, for example --meta project=shop")
+    import json
+
+    try:
+        found = json.loads(value, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return key, value
+    return key, value if isinstance(found, (dict, list)) else found
+
+
+def _no_constant(_name: str) -> None:
+    raise ValueError("NaN and Infinity are not JSON")
+
+
+def expiry_of(value: str) -> datetime | str | None:
+    """When a memory ends: a span from now, a time as it was typed, or None for `never`."""
+    if value == "never":
+        return None
+    span = _span("--expires", value)
+    return value if span is None else _shifted("--expires", span)
+
+
+def since_of(field: str, value: str | None) -> datetime | str | None:
+    """A bound of time: a span before now, or a time as it was typed."""
+    if value is None:
+        return None
+    span = _span(field, value)
+    return value if span is None else _shifted(field, -span)
+
+
+def _span(field: str, value: str) -> timedelta | None:
+    found = _SPAN.fullmatch(value)
+    if found is None:
+        if value.isalnum() and value[:1].isdigit() and "T" not in value:
+            raise InvalidRequest(
+                field, "is not a span such as 30d (s m h d w) nor a time such as 2026-01-31T12:00:00Z"
+            )
+        return None
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _shifted(field: str, span: timedelta) -> datetime:
+    from keyfold.clock import system_clock
+
+    try:
+        return system_clock() + span
+    except OverflowError:
+        raise InvalidRequest(field, "is a span beyond the years 1 to 9999") from None
+
+
+def filters_of(args: Namespace) -> dict[str, Any]:
+    """The filters of a read, as the calls take them."""
+    from keyfold.contract.filters import Filter, conditions
+
+    where = Filter(
+        session_id=args.session,
+        metadata=conditions({k: {"eq": v} for k, v in metadata_of(args.meta).items()}),
+    )
+    return {
+        "types": args.type,
+        "tags": args.tag,
+        "topic_prefix": args.topic_prefix,
+        "since": since_of("--since", args.since),
+        "until": since_of("--until", args.until),
+        "filter": where,
+    }

@@ -1,0 +1,158 @@
+"""The commands that take memories out and bring them in."""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from keyfold.cli.inputs import store_of, user_of
+from keyfold.cli.output import Output, counted
+from keyfold.errors import InvalidRequest, NotFound
+from keyfold.portability import Report, export_file, import_keyfold, import_path
+from keyfold.portability import copy as copy_store
+from keyfold.portability import export as export_lines
+from keyfold.registry import open_engine
+
+
+def export(args: Namespace, output: Output) -> int:
+    """keyfold export"""
+    engine = open_engine(store_of(args))
+    try:
+        if args.output is not None and args.output != "-":
+            records = export_file(engine, args.output, namespace=args.user)
+            if output.json:
+                output.document({"records": records, "output": args.output})
+            else:
+                output.note(f"keyfold: wrote {counted(records, 'record')} to {args.output}")
+            return 0 if records else 1
+        lines = export_lines(engine, namespace=args.user)
+        if output.json:
+            return _as_document(list(lines)[1:-1], output)
+        number = -2  # the header and the closing line are no records
+        for line in lines:
+            output.raw(line)
+            number += 1
+    finally:
+        engine.close()
+    return 0 if number else 1
+
+
+def _as_document(lines: list[str], output: Output) -> int:
+    import json
+
+    output.document({"items": [json.loads(line) for line in lines], "total": len(lines), "truncated": False})
+    return 0 if lines else 1
+
+
+def bring(args: Namespace, output: Output) -> int:
+    """keyfold import"""
+    options: dict[str, Any] = {"dry_run": args.dry_run, "progress": _progress(output)}
+    engine = open_engine(store_of(args))
+    try:
+        if args.path == "-":
+            if args.source == "engram" or args.namespace_per is not None:
+                raise InvalidRequest(
+                    "PATH", "standard input is read as a keyfold export; give Engram's data as a path"
+                )
+            report = import_keyfold(engine, sys.stdin.buffer, namespace=args.user, **options)
+        else:
+            named = args.user
+            if named is None and _is_engram(args):
+                named = user_of(args)
+            report = import_path(
+                engine,
+                args.path,
+                source=args.source,
+                namespace=named,
+                per_project=args.namespace_per == "project",
+                **options,
+            )
+    finally:
+        engine.close()
+    return _told(report, output)
+
+
+def _is_engram(args: Namespace) -> bool:
+    from keyfold.portability import detect
+
+    return args.source == "engram" or (args.source == "auto" and detect(Path(args.path)) == "engram")
+
+
+def copy(args: Namespace, output: Output) -> int:
+    """keyfold copy"""
+    if args.origin == args.target:
+        raise InvalidRequest("TO_URL", "is the store that is copied from")
+    file = _file_of(args.origin)
+    if file is not None and not file.exists():
+        raise NotFound(f"there is no store at {args.origin!r}")
+    source = open_engine(args.origin)
+    try:
+        target = open_engine(args.target)
+        try:
+            report = copy_store(source, target, namespace=args.user, progress=_progress(output))
+        finally:
+            target.close()
+    finally:
+        source.close()
+    return _told(report, output)
+
+
+def _file_of(url: str) -> Path | None:
+    """The file behind an embedded store's URL, which opening would create; None for other stores."""
+    if url == ":memory:" or re.match(r"(?!sqlite:)[A-Za-z][A-Za-z0-9+.\-]+:", url):
+        return None
+    return Path(url.removeprefix("sqlite:///").removeprefix("sqlite:"))
+
+
+def _progress(output: Output) -> Any:
+    def tell(report: Report) -> None:
+        output.progress(f"{report.records:,} records")
+
+    return tell if sys.stderr is not None and sys.stderr.isatty() else None
+
+
+def _told(report: Report, output: Output) -> int:
+    """The report of an import; 2 when something of the input was skipped, 1 when there was nothing in it."""
+    output.progress("")
+    if output.json:
+        output.document(report.to_dict())
+    else:
+        _summary(report, output)
+        for item in report.skipped:
+            output.note(f"keyfold: skipped {item.where}: {item.reason}")
+        if report.skipped_count > len(report.skipped):
+            output.note(f"keyfold: skipped {report.skipped_count - len(report.skipped):,} more")
+    if report.skipped_count:
+        return 2
+    return 0 if report.records else 1
+
+
+def _summary(report: Report, output: Output) -> None:
+    would = "would be " if report.dry_run else ""
+    if report.records and not report.changed:
+        output.line(
+            f"nothing {'would change' if report.dry_run else 'changed'}: {_all(report)} there already"
+        )
+    else:
+        output.line(
+            f"{counted(report.records, 'record')}: {report.created:,} {would}created, "
+            f"{report.updated:,} {would}updated, {report.deduped:,} there already"
+        )
+    output.table([(kind, f"{number:,}") for kind, number in sorted(report.kinds.items())], "  ")
+    if report.revisions:
+        output.line(f"{counted(report.revisions, 'past revision')} made of keys that occur more than once")
+    if report.stubs:
+        output.line(f"{counted(report.stubs, 'session')} referred to but absent: a stub each")
+    if report.redacted:
+        output.line(f"{counted(report.redacted, 'private region')} redacted")
+    for reason, number in sorted(report.left_out.items()):
+        output.line(f"{number:,} left out: {reason}")
+    if report.skipped_count:
+        output.line(f"{report.skipped_count:,} skipped, see below")
+
+
+def _all(report: Report) -> str:
+    return "the one record is" if report.records == 1 else f"all {report.records:,} records are"

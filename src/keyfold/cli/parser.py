@@ -1,0 +1,237 @@
+"""The grammar of the command line. It holds words only: handlers are named, and imported when they run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, Final
+
+DESCRIPTION: Final = "Memory for AI agents: keyed, revisioned and safe to repeat."
+EPILOG: Final = """\
+--store, --user and --json may stand before or after the command. The store is a file (memory.db) or a URL; without
+one it is KEYFOLD_STORE, else keyfold/memory.db in your data folder. The user is KEYFOLD_USER, else `default`.
+
+exit codes: 0 done, 1 not found or nothing matched, 2 wrong use or bad input, 3 the store failed"""
+
+Commands = Any  # argparse's own class for sub-commands is private
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments of one command. SystemExit, after a message, when they make none."""
+    return build().parse_args(list(argv))
+
+
+def build() -> argparse.ArgumentParser:
+    """The whole grammar."""
+    shared = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    _add_shared(shared)
+    parser = argparse.ArgumentParser(
+        "keyfold",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(store=None, user=None, json=False)
+    _add_shared(parser)
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add in (_writing, _reading, _forgetting, _sessions, _moving):
+        add(commands, shared)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Says the version, which is looked up only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        from keyfold import __version__
+
+        print(f"keyfold {__version__}")
+        parser.exit()
+
+
+def _add_shared(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--store", metavar="URL", default=argparse.SUPPRESS, help="the store: a file or a URL (KEYFOLD_STORE)"
+    )
+    add("--user", metavar="ID", default=argparse.SUPPRESS, help="whose memory (KEYFOLD_USER)")
+    add("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document")
+
+
+def _command(
+    commands: Commands,
+    shared: argparse.ArgumentParser,
+    name: str,
+    handler: str,
+    words: str,
+    epilog: str | None = None,
+) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        parents=[shared],
+        help=words,
+        description=words[0].upper() + words[1:] + ".",
+        epilog=epilog,
+        allow_abbrev=False,
+    )
+    made.set_defaults(handler=handler)
+    return made
+
+
+def _add_record(parser: argparse.ArgumentParser) -> None:
+    """(ID | --topic K)"""
+    parser.add_argument("id", metavar="ID", nargs="?", help="the record's id")
+    parser.add_argument("--topic", metavar="K", help="its topic key")
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--type", metavar="T", action="append", help="of this type; several: of any of them")
+    add("--tag", metavar="t", action="append", help="with this tag; several: with all of them")
+    add("--topic-prefix", metavar="P", help="whose topic key begins with P")
+    add("--meta", metavar="k=v", action="append", help="whose metadata says so; a.b steps into an object")
+    add("--since", metavar="T", help="changed since: RFC 3339 with an offset, or a span such as 7d")
+    add("--until", metavar="T", help="changed before")
+    add("--session", metavar="ID", help="last changed in this session")
+
+
+def _writing(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    save = _command(
+        commands,
+        shared,
+        "save",
+        "writing:save",
+        "save a memory; under a topic key, rewrite it in place",
+        "CONTENT that begins with a dash goes after `--`. From standard input, UTF-8 is read and one line end at "
+        "the very end is left off. v in k=v is read as JSON when it is a number, true, false, null or a quoted "
+        "string; else it is text.",
+    )
+    add = save.add_argument
+    add("content", metavar="CONTENT", help="the text, or - for standard input")
+    add("--type", metavar="T", required=True, help="decision, preference, bugfix, ...")
+    add("--title", metavar="X", required=True, help="a line that says what it is about")
+    add("--topic", metavar="K", help="its stable name: saving to it again rewrites it")
+    add("--tag", metavar="t", action="append", help="a tag (may be repeated)")
+    add("--meta", metavar="k=v", action="append", help="a fact about it (may be repeated)")
+    add("--expires", metavar="T", help="when it ends: a span such as 30d (s m h d w), a time, or never")
+    add("--if-revision", metavar="N", type=int, help="only if the record is at revision N (0: absent)")
+    add("--idempotency-key", metavar="K", help="the same call again gives the first answer")
+    add("--session", metavar="ID", help="the session it belongs to")
+    restore = _command(
+        commands, shared, "restore", "writing:restore", "make an earlier revision current again, as a new one"
+    )
+    _add_record(restore)
+    restore.add_argument("--revision", metavar="N", type=int, required=True)
+
+
+def _reading(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    search = _command(commands, shared, "search", "finding:search", "find memories by plain words")
+    search.add_argument("query", metavar="QUERY", nargs="+", help="words; any punctuation is fine")
+    search.add_argument("--limit", metavar="N", type=int, default=10)
+    search.add_argument("--explain", action="store_true", help="show what each score is made of")
+    _add_filters(search)
+    get = _command(commands, shared, "get", "reading:get", "show one memory in full")
+    _add_record(get)
+    get.add_argument("--revision", metavar="N", type=int, help="as it was at revision N")
+    topics = _command(commands, shared, "topics", "reading:topics", "list the topic keys")
+    topics.add_argument("prefix", metavar="PREFIX", nargs="?", default="", help="those that begin with it")
+    history = _command(
+        commands, shared, "history", "reading:history", "list the revisions of a memory, newest first"
+    )
+    _add_record(history)
+    history.add_argument("--diff", action="store_true", help="show what each revision changed")
+    listing = _command(commands, shared, "list", "finding:listing", "list memories, newest first")
+    listing.add_argument("--limit", metavar="N", type=int, default=50)
+    listing.add_argument("--cursor", metavar="C", help="go on where a listing ended (its next_cursor)")
+    _add_filters(listing)
+    timeline = _command(
+        commands, shared, "timeline", "reading:timeline", "show what was written around a memory"
+    )
+    timeline.add_argument("id", metavar="ID")
+    timeline.add_argument("--before", metavar="N", type=int, default=5)
+    timeline.add_argument("--after", metavar="N", type=int, default=5)
+    context = _command(
+        commands, shared, "context", "reading:context", "print the memories that matter, for a prompt"
+    )
+    context.add_argument("--budget", metavar="CHARACTERS", type=int, default=8000)
+    context.add_argument("--query", metavar="Q", help="those that answer Q best")
+    _command(commands, shared, "stats", "reading:stats", "say how much there is")
+
+
+def _forgetting(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    forget = _command(
+        commands,
+        shared,
+        "forget",
+        "forgetting:forget",
+        "forget memories with their history",
+        "Give one of ID, --topic, --all and filters. It asks first; where nobody can answer, --yes is needed.",
+    )
+    _add_record(forget)
+    forget.add_argument("--all", action="store_true", help="everything of this user")
+    _add_filters(forget)
+    forget.add_argument("--dry-run", action="store_true", help="only say how many")
+    forget.add_argument("--yes", action="store_true", help="do not ask")
+    doctor = _command(commands, shared, "doctor", "care:doctor", "look at the health of the store")
+    doctor.add_argument("--erase", action="store_true", help="erase the bytes of what was forgotten now")
+
+
+def _sessions(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    session = commands.add_parser(
+        "session",
+        help="start, sum up, end or list sessions",
+        description="Sessions: stretches of work.",
+        allow_abbrev=False,
+    )
+    inner = session.add_subparsers(metavar="ACTION", required=True)
+    start = _command(
+        inner, shared, "start", "sessions:start", "begin or go on with work, and get what matters"
+    )
+    start.add_argument("--budget", metavar="CHARACTERS", type=int, default=8000)
+    summary = _command(inner, shared, "summary", "sessions:summary", "say what the session was about")
+    summary.add_argument("text", metavar="TEXT", help="the summary, or - for standard input")
+    end = _command(inner, shared, "end", "sessions:end", "end the session, with a last summary if given")
+    end.add_argument("text", metavar="TEXT", nargs="?", help="the summary, or - for standard input")
+    for action in (start, summary, end):
+        action.add_argument("--session", metavar="ID", help="this session rather than the current one")
+    listing = _command(inner, shared, "list", "sessions:listing", "list the sessions, newest activity first")
+    listing.add_argument("--limit", metavar="N", type=int, default=20)
+
+
+def _moving(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    export = _command(
+        commands,
+        shared,
+        "export",
+        "moving:export",
+        "write everything as JSON Lines, with history and sessions",
+        "Of all users, or with --user of one. KEYFOLD_USER does not narrow an export.",
+    )
+    export.add_argument(
+        "--output", metavar="FILE", help="write to FILE, which is replaced when the export is complete"
+    )
+    bring = _command(
+        commands,
+        shared,
+        "import",
+        "moving:bring",
+        "read an export of Keyfold's or of Engram's",
+        "Importing again changes nothing. What cannot be read is reported and skipped; the exit code is then 2.",
+    )
+    bring.add_argument(
+        "path", metavar="PATH", help="a file or folder, or - for a keyfold export on standard input"
+    )
+    bring.add_argument("--from", dest="source", choices=("auto", "keyfold", "engram"), default="auto")
+    bring.add_argument(
+        "--namespace-per", choices=("project",), help="Engram: a user a project, named as the project"
+    )
+    bring.add_argument("--dry-run", action="store_true", help="only say what would happen")
+    copy = _command(commands, shared, "copy", "moving:copy", "copy everything from one store to another")
+    copy.add_argument("origin", metavar="FROM_URL")
+    copy.add_argument("target", metavar="TO_URL")
+    copy.add_argument(
+        "--resume", action="store_true", help="go on after a copy that was cut short (what is there is kept)"
+    )
+    _command(commands, shared, "tour", "tour:tour", "see Keyfold at work in a minute, in a store of its own")

@@ -1,0 +1,85 @@
+"""Running one command: errors become words and exit codes, and no traceback reaches a user."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from keyfold.cli.output import Output
+from keyfold.errors import (
+    Conflict,
+    InvalidRequest,
+    KeyfoldError,
+    NotFound,
+    Unsupported,
+)
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+DONE: Final = 0
+NOTHING: Final = 1
+WRONG_USE: Final = 2
+FAILED: Final = 3
+INTERRUPTED: Final = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 1 nothing found, 2 wrong use, 3 the store failed."""
+    from keyfold.cli.parser import parse
+
+    output = Output()
+    try:
+        try:
+            args = parse(sys.argv[1:] if argv is None else argv)
+        except SystemExit as asked:  # --help, --version, or a mistake that argparse has explained
+            code = asked.code if isinstance(asked.code, int) else WRONG_USE
+        else:
+            output.json = args.json
+            code = _run(args, output)
+        output.flush()
+    except BrokenPipeError:
+        output.abandon()
+        return DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _run(args: Namespace, output: Output) -> int:
+    """Carry out a parsed command; Keyfold's errors are told on stderr."""
+    module, _, function = args.handler.partition(":")
+    try:
+        handler = getattr(import_module(f"keyfold.cli.{module}"), function)
+        code: int = handler(args, output)
+        return code
+    except KeyfoldError as error:
+        output.error(type(error).__name__, str(error))
+        return code_of(error)
+    except ImportError as error:
+        output.error("ImportError", str(error))
+        return FAILED
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if os.environ.get("KEYFOLD_DEBUG"):
+            raise
+        # its message may hold text of a memory, so only its kind is shown
+        output.error(
+            type(error).__name__,
+            f"an internal error ({type(error).__name__}); please report it. KEYFOLD_DEBUG=1 shows where it happened",
+        )
+        return FAILED
+
+
+def code_of(error: KeyfoldError) -> int:
+    """The exit code of an error."""
+    if isinstance(error, (InvalidRequest, Unsupported)):
+        return WRONG_USE
+    # a conflict: no record is in the state that the command asked for
+    if isinstance(error, (NotFound, Conflict)):
+        return NOTHING
+    return FAILED

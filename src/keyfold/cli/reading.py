@@ -1,0 +1,194 @@
+"""The commands that read: one memory, its past, what lies around it, and what there is."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from keyfold.cli.inputs import opened, record_of, user_of
+from keyfold.cli.output import Output, counted, inline, when
+from keyfold.errors import NotFound
+from keyfold.model import History, Record, Revision, plain
+
+
+def get(args: Namespace, output: Output) -> int:
+    """keyfold get"""
+    named = record_of(args)
+    user = user_of(args)
+    with opened(args) as memory:
+        if args.revision is not None:
+            state = memory.mem_revision(user, **named, revision=args.revision)
+            _show_revision(state, output)
+            return 0
+        record = memory.mem_get_observation(user, **named)
+    if record is None:
+        raise NotFound(f"there is no record {_told(args)} of user {user!r:.200}")
+    if output.json:
+        output.document(record.to_dict())
+    else:
+        _show(record, output)
+    return 0
+
+
+def _told(args: Namespace) -> str:
+    return f"with topic key {args.topic!r:.200}" if args.topic is not None else f"{args.id!r:.200}"
+
+
+def _show(record: Record, output: Output) -> None:
+    output.line(inline(record.title))
+    name = f"  topic {record.topic_key}" if record.topic_key is not None else ""
+    output.line(
+        f"{record.type}{name}  revision {record.revision_count}  id {record.id}  {when(record.updated_at)}"
+    )
+    facts: list[str] = []
+    if record.tags:
+        facts.append("tags " + ", ".join(record.tags))
+    if record.metadata:
+        facts.append("metadata " + _compact(record.metadata))
+    if record.expires_at is not None:
+        facts.append("expires " + when(record.expires_at))
+    if record.pinned:
+        facts.append("pinned")
+    for fact in facts:
+        output.line(fact)
+    output.line()
+    output.line(record.content)
+
+
+def _compact(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _show_revision(state: Revision, output: Output) -> None:
+    if output.json:
+        output.document(state.to_dict())
+        return
+    now = "current" if state.is_current else "past"
+    output.line(inline(state.title))
+    output.line(f"{state.type}  revision {state.revision} ({now})  {when(state.written_at)}")
+    output.line()
+    output.line(state.content)
+
+
+def topics(args: Namespace, output: Output) -> int:
+    """keyfold topics"""
+    with opened(args) as memory:
+        found = memory.mem_topics(user_of(args), args.prefix)
+    if output.json:
+        output.document(found.to_dict())
+        return 0 if found else 1
+    output.table(
+        [
+            (topic.key, f"r{topic.revision_count}", when(topic.updated_at), topic.type, topic.title)
+            for topic in found
+        ]
+    )
+    if not found:
+        output.note("keyfold: there is no topic key" + (" with this prefix" if args.prefix else ""))
+        return 1
+    if found.truncated:
+        output.note(f"keyfold: {len(found)} of {found.total:,}; a longer prefix shows the rest")
+    return 0
+
+
+def history(args: Namespace, output: Output) -> int:
+    """keyfold history"""
+    with opened(args) as memory:
+        found = memory.mem_history(user_of(args), **record_of(args))
+    if not found:
+        raise NotFound(f"there is no record {_told(args)} of user {user_of(args)!r:.200}")
+    diffs = _diffs(found) if args.diff else []
+    if output.json:
+        form = found.to_dict()
+        if args.diff:
+            form["diffs"] = [{"from": old, "to": new, "diff": text} for old, new, text in diffs]
+        output.document(form)
+        return 0
+    show_history(found, diffs, output)
+    return 0
+
+
+def show_history(found: History, diffs: list[tuple[int, int, str]], output: Output) -> None:
+    """The revisions, each with what it changed when that is known."""
+    changes = {new: text for _, new, text in diffs}
+    for state in found:
+        mark = "  (current)" if state.is_current else ""
+        output.line(
+            f"revision {state.revision}  {when(state.written_at)}  {state.type}  {inline(state.title)}{mark}"
+        )
+        if state.revision in changes:
+            for line in (changes[state.revision] or "the text is the same").split("\n"):
+                output.line(f"    {line}")
+    for first, last in found.gaps:
+        output.note(f"keyfold: revisions {first} to {last} are no longer kept")
+
+
+def _diffs(found: History) -> list[tuple[int, int, str]]:
+    """Old number, new number and difference of each pair of neighbours, newest first."""
+    numbers = [state.revision for state in found]
+    return [(old, new, found.diff(old, new)) for new, old in pairwise(numbers)]
+
+
+def timeline(args: Namespace, output: Output) -> int:
+    """keyfold timeline"""
+    with opened(args) as memory:
+        entries = memory.mem_timeline(user_of(args), args.id, before=args.before, after=args.after)
+    if output.json:
+        output.document({"items": plain(entries), "total": len(entries), "truncated": False})
+        return 0
+    show_timeline(entries, output)
+    return 0
+
+
+def show_timeline(entries: Sequence[Record], output: Output) -> None:
+    """Entries, oldest first: the one asked about is marked `>`, its earlier states `~`."""
+    rows = []
+    for entry in entries:
+        mark = ">" if getattr(entry, "is_anchor", False) else "~" if getattr(entry, "is_past", False) else " "
+        rows.append(
+            (mark, when(entry.updated_at), entry.id, f"r{entry.revision_count}", entry.type, entry.title)
+        )
+    output.table(rows)
+
+
+def context(args: Namespace, output: Output) -> int:
+    """keyfold context"""
+    with opened(args) as memory:
+        text = memory.mem_context(user_of(args), query=args.query, budget=args.budget)
+    if output.json:
+        output.document({"text": str(text), "truncated": text.truncated})
+        return 0 if text else 1
+    if not text:
+        output.note("keyfold: there is nothing to tell")
+        return 1
+    output.line(text)
+    return 0
+
+
+def stats(args: Namespace, output: Output) -> int:
+    """keyfold stats"""
+    with opened(args) as memory:
+        found = memory.mem_stats(user_of(args))
+    if output.json:
+        output.document(plain(found))
+        return 0
+    output.line(f"user {found['user_id']}: {counted(found['total'], 'record')}")
+    rows = [
+        ("topics", f"{found['topics']:,}"),
+        ("revisions", f"{found['revisions']:,}"),
+        ("pinned", f"{found['pinned']:,}"),
+        ("sessions", f"{found['sessions']:,}"),
+        ("oldest", when(found["oldest"])),
+        ("newest", when(found["newest"])),
+    ]
+    output.table(rows, "  ")
+    for title, counts in (("by kind", found["by_kind"]), ("by type", found["by_type"])):
+        if counts:
+            output.line(title)
+            ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+            output.table([(name, f"{number:,}") for name, number in ordered], "  ")
+    return 0
