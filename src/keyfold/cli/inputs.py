@@ -116,7 +116,10 @@ def _span(field: str, value: str) -> timedelta | None:
                 field, "is not a span such as 30d (s m h d w) nor a time such as 2026-01-31T12:00:00Z"
             )
         return None
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    try:
+        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        raise _too_long(field) from None
 
 
 def _shifted(field: str, span: timedelta) -> datetime:
@@ -125,7 +128,11 @@ def _shifted(field: str, span: timedelta) -> datetime:
     try:
         return system_clock() + span
     except OverflowError:
-        raise InvalidRequest(field, "is a span beyond the years 1 to 9999") from None
+        raise _too_long(field) from None
+
+
+def _too_long(field: str) -> InvalidRequest:
+    return InvalidRequest(field, "is a span beyond the years 1 to 9999")
 
 
 def filters_of(args: Namespace) -> dict[str, Any]:

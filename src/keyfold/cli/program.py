@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     output = Output()
     try:
         try:
-            args = parse(sys.argv[1:] if argv is None else argv)
+            args = parse([argument(word) for word in sys.argv[1:]] if argv is None else argv)
         except SystemExit as asked:  # --help, --version, or a mistake that argparse has explained
             code = asked.code if isinstance(asked.code, int) else WRONG_USE
         else:
@@ -47,6 +47,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+def argument(word: str) -> str:
+    """A word of the command line, read as UTF-8 where the locale (such as C) could not read it."""
+    if word.isascii():
+        return word
+    try:
+        return os.fsencode(word).decode("utf-8")
+    except UnicodeError:
+        return word
 
 
 def _run(args: Namespace, output: Output) -> int:

@@ -1,0 +1,142 @@
+"""Export, import, copy and the tour."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_an_export_imported_elsewhere_exports_the_same(keyfold: Any, saved: Any, tmp_path: Path) -> None:
+    for text in ("one", "two", "trés ünïcode 日本"):
+        saved(text, topic="k")
+    saved("loose", "--user", "bob")
+    told = keyfold("export").out
+    assert told.splitlines()[0] == '{"format":"keyfold","version":1}'
+    file, other = tmp_path / "a.jsonl", str(tmp_path / "other.db")
+    written = keyfold("export", "--output", str(file))
+    assert (written.code, written.out) == (0, "")
+    assert file.read_bytes() == told.encode()
+    answer = keyfold("import", str(file), "--store", other)
+    assert answer.code == 0
+    assert answer.out.startswith(
+        "4 records: 4 created, 0 updated, 0 there already\n"
+    )  # two of them are sessions
+    assert keyfold("export", "--store", other).out == told
+    assert keyfold("import", str(file), "--store", other).out.startswith(
+        "nothing changed: all 4 records are there already\n"
+    )
+    assert keyfold("import", "-", "--store", other, stdin=told).code == 0
+
+
+def test_an_export_is_of_everybody_unless_a_user_is_named(
+    keyfold: Any, saved: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved("a", "--user", "alice")
+    saved("b", "--user", "bob")
+    monkeypatch.setenv("KEYFOLD_USER", "alice")
+    everybody = keyfold("export", "--json").document
+    assert {item["namespace"] for item in everybody["items"]} == {"alice", "bob"}
+    assert everybody["total"] == 4
+    one = keyfold("export", "--user", "bob", "--json").document
+    assert {item["namespace"] for item in one["items"]} == {"bob"}
+
+
+def test_a_bad_line_is_told_and_the_code_says_it(keyfold: Any, saved: Any, tmp_path: Path) -> None:
+    saved("one", topic="k")
+    lines = keyfold("export").out.splitlines()
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join([lines[0], "{SECRET", *lines[1:]]), "utf-8")
+    answer = keyfold("import", str(file), "--store", str(tmp_path / "other.db"))
+    assert answer.code == 2
+    assert answer.out.startswith("2 records: 2 created")
+    assert "skipped line 2: not JSON" in answer.err
+    assert "SECRET" not in answer.err
+    report = keyfold("import", str(file), "--dry-run", "--json").document
+    assert (report["dry_run"], report["deduped"], report["skipped"][0]["line"]) == (True, 2, 2)
+
+
+def test_engrams_export_goes_to_the_user_named(
+    keyfold: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = "2026-03-01 10:00:00"
+    entry = {"id": 1, "sync_id": "obs-1", "session_id": "s", "type": "feature", "title": "t", "content": "c"}
+    entry |= {"project": "shop", "topic_key": "k", "created_at": at, "updated_at": at}
+    file = tmp_path / "engram.json"
+    file.write_text(json.dumps({"sessions": None, "observations": [entry], "prompts": None}))
+    monkeypatch.setenv("KEYFOLD_USER", "dev")
+    assert keyfold("import", str(file)).code == 0
+    assert keyfold("topics", "--user", "dev", "--json").document["total"] == 1
+    assert keyfold("import", str(file), "--namespace-per", "project", "--from", "engram").code == 0
+    assert keyfold("topics", "--user", "shop", "--json").document["total"] == 1
+    assert "input: " not in keyfold("import", "-", "--from", "engram").out
+
+
+def test_a_copy_brings_everything_over_and_again_nothing(keyfold: Any, saved: Any, tmp_path: Path) -> None:
+    for text in ("one", "two"):
+        saved(text, topic="k")
+    source, target = str(tmp_path / "memory.db"), f"sqlite:///{tmp_path}/copy.db"
+    assert keyfold("copy", source, target).out.startswith("2 records: 2 created")
+    assert keyfold("copy", source, target, "--resume").out.startswith("nothing changed")
+    assert keyfold("export", "--store", target).out == keyfold("export").out
+    absent = tmp_path / "absent.db"
+    assert keyfold("copy", f"sqlite:///{absent}", target).code == 1
+    assert not absent.exists()
+
+
+@pytest.mark.parametrize("built_in", [False, True])
+def test_the_tour_shows_the_main_job_and_leaves_nothing(
+    keyfold: Any, built_in: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("KEYFOLD_USER", "somebody")
+    if built_in:
+        monkeypatch.setattr("keyfold.cli.tour.DECISIONS", tmp_path / "absent")
+    before = dict(os.environ)
+    answer = keyfold("tour")
+    assert (answer.code, answer.err) == (0, "")
+    steps = [line for line in answer.out.splitlines() if line[:1].isdigit()]
+    assert [line[0] for line in steps] == ["1", "2", "3", "4", "5", "6", "7"]
+    for told in (
+        "$ keyfold save --type decision --topic decisions/sqlite-through-apsw",
+        "created  id 1",
+        "deduped  id 1",
+        "updated  id 1  decisions/sqlite-through-apsw  revision 2",
+        "+Still right",
+        "~  20",
+        "The key is [REDACTED], ask Kim.",
+        "forgot 1 record",
+        "with Memory.open() as memory:",
+        "keyfold context --budget 4000",
+    ):
+        assert told in answer.out, told
+    assert list(tmp_path.iterdir()) == []
+    assert dict(os.environ) == before
+    document = keyfold("tour", "--json").document
+    assert document["total"] == 7
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_real_memory_of_engrams_makes_the_whole_way(keyfold: Any, tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    folder = Path(os.environ.get("KEYFOLD_SHARED", root.parent / "shared")) / "data" / "engram-export"
+    if not folder.is_dir():
+        pytest.skip(
+            "engram-export is not there: set KEYFOLD_SHARED to the folder that holds data/engram-export"
+        )
+    assert keyfold("import", str(folder)).out.startswith("1,602 records: 1,602 created")
+    assert keyfold("import", str(folder)).out.startswith("nothing changed")
+    assert keyfold("search", "arquitectura", "--json").document["total"] > 0
+    assert keyfold("search", "installer pipeline rollback", "--json").document["total"] > 0
+    history = keyfold("history", "--topic", "sdd/opencode-sdd-profiles/apply-progress", "--json").document
+    assert history["total"] == 3
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    other = str(tmp_path / "other.db")
+    assert keyfold("export", "--output", str(first)).code == 0
+    assert keyfold("import", str(first), "--store", other).code == 0
+    assert keyfold("export", "--output", str(second), "--store", other).code == 0
+    assert first.read_bytes() == second.read_bytes()
