@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import keyfold as package
-from keyfold.cli.parser import build
+from keyfold.cli.parser import GROUPS, build, parse
 
 
 def test_a_save_says_what_it_did(keyfold: Any, saved: Any) -> None:
@@ -326,3 +326,16 @@ def test_only_what_works_is_offered() -> None:
         "context", "copy", "doctor", "export", "forget", "get", "history", "import", "list", "restore", "save",
         "search", "session", "stats", "timeline", "topics", "tour",
     ]  # fmt: skip
+
+
+def test_a_command_is_understood_the_same_from_its_part_of_the_grammar() -> None:
+    whole = build()
+    (action,) = (action for action in whole._actions if action.choices)
+    assert sorted(action.choices or ()) == sorted(name for names in GROUPS for name in names)
+    for words in (
+        ["--store", "save", "get", "1"],
+        ["get", "1", "--store", "save"],
+        ["--json", "session", "end", "x"],
+        ["--user=save", "topics"],
+    ):
+        assert vars(parse(words)) == vars(whole.parse_args(words))

@@ -18,11 +18,22 @@ Commands = Any  # argparse's own class for sub-commands is private
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments of one command. SystemExit, after a message, when they make none."""
-    return build().parse_args(list(argv))
+    return build(_command_in(argv)).parse_args(list(argv))
 
 
-def build() -> argparse.ArgumentParser:
-    """The whole grammar."""
+def _command_in(argv: Sequence[str]) -> str | None:
+    """The word that names the command, when it is plain to see."""
+    words = iter(argv)
+    for word in words:
+        if word in ("--store", "--user"):
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def build(only: str | None = None) -> argparse.ArgumentParser:
+    """The whole grammar, or as much of it as the command `only` needs: the whole takes some milliseconds to make."""
     shared = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     _add_shared(shared)
     parser = argparse.ArgumentParser(
@@ -36,8 +47,9 @@ def build() -> argparse.ArgumentParser:
     _add_shared(parser)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_writing, _reading, _forgetting, _sessions, _moving):
-        add(commands, shared)
+    groups = [names for names in GROUPS if only in names] or list(GROUPS)
+    for names in groups:
+        GROUPS[names](commands, shared)
     return parser
 
 
@@ -126,12 +138,19 @@ def _writing(commands: Commands, shared: argparse.ArgumentParser) -> None:
     restore.add_argument("--revision", metavar="N", type=int, required=True)
 
 
-def _reading(commands: Commands, shared: argparse.ArgumentParser) -> None:
+def _finding(commands: Commands, shared: argparse.ArgumentParser) -> None:
     search = _command(commands, shared, "search", "finding:search", "find memories by plain words")
     search.add_argument("query", metavar="QUERY", nargs="+", help="words; any punctuation is fine")
     search.add_argument("--limit", metavar="N", type=int, default=10)
     search.add_argument("--explain", action="store_true", help="show what each score is made of")
     _add_filters(search)
+    listing = _command(commands, shared, "list", "finding:listing", "list memories, newest first")
+    listing.add_argument("--limit", metavar="N", type=int, default=50)
+    listing.add_argument("--cursor", metavar="C", help="go on where a listing ended (its next_cursor)")
+    _add_filters(listing)
+
+
+def _reading(commands: Commands, shared: argparse.ArgumentParser) -> None:
     get = _command(commands, shared, "get", "reading:get", "show one memory in full")
     _add_record(get)
     get.add_argument("--revision", metavar="N", type=int, help="as it was at revision N")
@@ -142,10 +161,6 @@ def _reading(commands: Commands, shared: argparse.ArgumentParser) -> None:
     )
     _add_record(history)
     history.add_argument("--diff", action="store_true", help="show what each revision changed")
-    listing = _command(commands, shared, "list", "finding:listing", "list memories, newest first")
-    listing.add_argument("--limit", metavar="N", type=int, default=50)
-    listing.add_argument("--cursor", metavar="C", help="go on where a listing ended (its next_cursor)")
-    _add_filters(listing)
     timeline = _command(
         commands, shared, "timeline", "reading:timeline", "show what was written around a memory"
     )
@@ -235,3 +250,13 @@ def _moving(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="go on after a copy that was cut short (what is there is kept)"
     )
     _command(commands, shared, "tour", "tour:tour", "see Keyfold at work in a minute, in a store of its own")
+
+
+GROUPS: Final = {
+    ("save", "restore"): _writing,
+    ("search", "list"): _finding,
+    ("get", "topics", "history", "timeline", "context", "stats"): _reading,
+    ("forget", "doctor"): _forgetting,
+    ("session",): _sessions,
+    ("export", "import", "copy", "tour"): _moving,
+}
