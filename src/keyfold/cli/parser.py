@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 
 DESCRIPTION: Final = "Memory for AI agents: keyed, revisioned and safe to repeat."
 EPILOG: Final = """\
---store, --user and --json may stand before or after the command. The store is a file (memory.db) or a URL; without
-one it is KEYFOLD_STORE, else keyfold/memory.db in your data folder. The user is KEYFOLD_USER, else `default`.
+--store, --user and --json may stand before or after the command. The store is a file (memory.db) or a
+URL; without one it is KEYFOLD_STORE, else keyfold/memory.db in your data folder. The user is
+KEYFOLD_USER, else `default`.
 
 exit codes: 0 done, 1 not found or nothing matched, 2 wrong use or bad input, 3 the store failed"""
 
 Commands = Any  # argparse's own class for sub-commands is private
+
+
+class _Help(argparse.HelpFormatter):
+    """Help of a fixed width: argparse makes a formatter an argument, and each would ask the terminal for its own."""
+
+    def __init__(self, prog: str) -> None:
+        columns = os.environ.get("COLUMNS", "")
+        super().__init__(
+            prog, max_help_position=28, width=min(int(columns), 120) if columns.isdecimal() else 100
+        )
+
+
+class _Laid(_Help, argparse.RawDescriptionHelpFormatter):
+    """The same, for words that are laid out already."""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -34,19 +50,21 @@ def _command_in(argv: Sequence[str]) -> str | None:
 
 def build(only: str | None = None) -> argparse.ArgumentParser:
     """The whole grammar, or as much of it as the command `only` needs: the whole takes some milliseconds to make."""
-    shared = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    shared = argparse.ArgumentParser(
+        add_help=False, argument_default=argparse.SUPPRESS, formatter_class=_Help
+    )
     _add_shared(shared)
     parser = argparse.ArgumentParser(
         "keyfold",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Laid,
         allow_abbrev=False,
     )
     parser.set_defaults(store=None, user=None, json=False)
     _add_shared(parser)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", prog="keyfold", metavar="COMMAND", required=True)
     groups = [names for names in GROUPS if only in names] or list(GROUPS)
     for names in groups:
         GROUPS[names](commands, shared)
@@ -87,6 +105,7 @@ def _command(
         description=words[0].upper() + words[1:] + ".",
         epilog=epilog,
         allow_abbrev=False,
+        formatter_class=_Help,
     )
     made.set_defaults(handler=handler)
     return made
@@ -199,8 +218,9 @@ def _sessions(commands: Commands, shared: argparse.ArgumentParser) -> None:
         help="start, sum up, end or list sessions",
         description="Sessions: stretches of work.",
         allow_abbrev=False,
+        formatter_class=_Help,
     )
-    inner = session.add_subparsers(metavar="ACTION", required=True)
+    inner = session.add_subparsers(prog="keyfold session", metavar="ACTION", required=True)
     start = _command(
         inner, shared, "start", "sessions:start", "begin or go on with work, and get what matters"
     )
