@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
@@ -50,8 +49,7 @@ def sqlite_awaited(folder: Path) -> list[Outcome]:
 
 
 SUBJECTS: list[Callable[[Path], list[Outcome]]] = [inmemory, inmemory_awaited]
-if find_spec("keyfold.engines.sqlite") is not None:
-    SUBJECTS += [sqlite, sqlite_awaited]
+SUBJECTS += [sqlite, sqlite_awaited]
 
 
 @pytest.fixture(scope="session")

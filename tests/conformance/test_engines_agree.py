@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -31,10 +30,6 @@ from keyfold.engines.inmemory import InMemoryEngine
 from keyfold.errors import KeyfoldError
 from keyfold.model import KINDS, UNSET, Config, DeleteResult, Receipt
 from keyfold.registry import open_engine
-
-pytestmark = pytest.mark.skipif(
-    find_spec("keyfold.engines.sqlite") is None, reason="there is no second engine to compare with"
-)
 
 SPACES = ("team", "team/a", "team/a/b", "Team", "teammate", "t%m")
 KEYS = ("auth/model", "Auth Model", "auth-model", "a", "ключ", "a%b")

@@ -17,7 +17,6 @@ from keyfold.contract.intents import Ref, Selector
 from keyfold.engines.sqlite.connect import BUSY, MEMORY
 from keyfold.engines.sqlite.narrow import Narrowing, places
 from keyfold.engines.sqlite.rows import (
-    EXPIRES,
     RECORD,
     SLOT,
     Rows,
