@@ -17,6 +17,7 @@ from keyfold.contract.intents import Ref, Selector
 from keyfold.engines.sqlite.connect import BUSY, MEMORY
 from keyfold.engines.sqlite.narrow import Narrowing, places
 from keyfold.engines.sqlite.rows import (
+    EXPIRES,
     RECORD,
     SLOT,
     Rows,
@@ -67,7 +68,8 @@ def select(conn: apsw.Connection, selector: Selector, now: Any) -> tuple[Gone, G
         for row in rows:
             if selector.where is not None and not matches(record_of(row, name), selector.where):
                 continue
-            gone = live if row[EXPIRES] is None or row[EXPIRES] > micros else dead
+            expires: int | None = row[EXPIRES]
+            gone = live if expires is None or expires > micros else dead
             gone.append((row[SLOT], row[0]))
     live.sort(key=lambda pair: pair[1])
     return live, dead, numbers
