@@ -14,7 +14,7 @@ from typing import Final
 
 import apsw
 
-from keyfold.engines.sqlite import schema
+import keyfold.engines.sqlite.schema as schema
 from keyfold.errors import KeyfoldError, StoreError, Unavailable
 
 BUSY: Final = 30_000  # milliseconds

@@ -10,6 +10,13 @@ from typing import Any, Final
 
 import apsw
 
+import keyfold.engines.sqlite.connect as connect
+import keyfold.engines.sqlite.forget as forget
+import keyfold.engines.sqlite.idempotency as idempotency
+import keyfold.engines.sqlite.index as index
+import keyfold.engines.sqlite.read as read
+import keyfold.engines.sqlite.schema as schema
+import keyfold.engines.sqlite.search as search
 from keyfold.clock import Clock, system_clock, to_micros
 from keyfold.contract.intents import (
     Capabilities,
@@ -24,7 +31,6 @@ from keyfold.contract.intents import (
     SearchQuery,
     Selector,
 )
-from keyfold.engines.sqlite import connect, forget, idempotency, index, read, schema, search
 from keyfold.engines.sqlite.pool import CLOSED, Pool, Readers, Shared
 from keyfold.engines.sqlite.write import remove, store_one
 from keyfold.errors import InvalidRequest, KeyfoldError, Unavailable

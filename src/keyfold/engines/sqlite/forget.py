@@ -48,7 +48,8 @@ Gone = list[tuple[int, int]]  # (slot, id)
 def select(conn: apsw.Connection, selector: Selector, now: Any) -> tuple[Gone, Gone, list[int]]:
     """What a selector names: live records, expired ones (as absent, but their bytes go too), whole namespaces."""
     micros = to_micros(now)
-    if (selector.ref is not None) + (selector.where is not None) + selector.everything != 1:
+    given = (selector.ref is not None, selector.where is not None, selector.everything)
+    if sum(given) != 1:
         raise InvalidRequest(
             "selector", "say what to forget in exactly one way: a record, a filter or everything"
         )

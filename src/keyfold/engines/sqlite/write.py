@@ -14,6 +14,8 @@ from typing import Final
 
 import apsw
 
+import keyfold.engines.sqlite.idempotency as idempotency
+import keyfold.engines.sqlite.index as index
 from keyfold.clock import from_micros, to_micros
 from keyfold.contract.decide import (
     Decision,
@@ -24,7 +26,6 @@ from keyfold.contract.decide import (
 )
 from keyfold.contract.intents import Intent, SessionLapsed, SessionUse
 from keyfold.contract.ulid import ulid
-from keyfold.engines.sqlite import idempotency, index
 from keyfold.engines.sqlite.rows import (
     EXPIRES,
     LENGTH,
