@@ -8,12 +8,15 @@ gives each its one JSON form. In the agent-facing calls a namespace is called `u
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final, Generic, Literal, Self, TypeVar, overload
 
 from keyfold.clock import to_text
+from keyfold.config import RESERVED_TYPES as RESERVED_TYPES
+from keyfold.config import Config as Config
+from keyfold.errors import InvalidRequest
 
 T = TypeVar("T")
 
@@ -73,8 +76,8 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Record(Model):
-    """One stored memory in its current state. `Observation` is another name of this class.
+class Observation(Model):
+    """One stored memory in its current state. (The storage contract calls it a record: `Record`.)
 
     `id` is opaque text, stable over rewrites. `key` is the caller's name for it, or, when `minted`, a
     ULID of Keyfold's in a key space of its own. `normalized_hash` is the SHA-256 (hex) of the redacted
@@ -136,7 +139,7 @@ class Record(Model):
         }
 
 
-Observation = Record
+Record = Observation  # the storage contract's word
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +161,7 @@ class Revision(Model):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Record):
+class Entry(Observation):
     """One place in a timeline: a record, or an earlier revision of the anchor's topic (`is_past`).
 
     A past entry is the record as it was: its title, content, type and revision, with `updated_at` saying
@@ -175,8 +178,8 @@ class Entry(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt(Model):
-    """What a write did. `SaveResult` is another name of this class.
+class SaveResult(Model):
+    """What a write did. (The storage contract calls it a receipt: `Receipt`.)
 
     `replayed` is true when nothing was written because it was already there. `similar_keys` names
     existing keys that differ from a new one only in case, spaces, `-` or `_`.
@@ -192,7 +195,7 @@ class Receipt(Model):
     similar_keys: tuple[str, ...] = ()
 
 
-SaveResult = Receipt
+Receipt = SaveResult  # the storage contract's word
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +289,7 @@ class History(Items[Revision]):
     gaps: tuple[tuple[int, int], ...] = ()
 
     def diff(self, old: int | None = None, new: int | None = None) -> str:
-        """A readable diff between two kept revisions (default: the last two). ValueError for one not kept."""
+        """A readable diff between two kept revisions (default: the last two). InvalidRequest for one not kept."""
         from keyfold.text.diff import diff_lines
 
         kept = {revision.revision: revision for revision in self.items}
@@ -295,7 +298,8 @@ class History(Items[Revision]):
         earlier = [number for number in numbers if new is not None and number < new]
         old = earlier[-1] if old is None and earlier else old
         if new is None or old is None or new not in kept or old not in kept:
-            raise ValueError("two kept revisions are needed for a diff; this record keeps " + str(numbers))
+            kept_ones = ", ".join(map(str, numbers)) or "none"
+            raise InvalidRequest("revision", f"two kept revisions are needed for a diff; kept: {kept_ones}")
         return diff_lines(kept[old].content, kept[new].content, f"revision {old}", f"revision {new}")
 
 
@@ -309,7 +313,7 @@ class Session(Model):
     last_activity_at: datetime
     ended_at: datetime | None
     summary: str | None
-    status: str
+    status: Literal["active", "completed"]
     is_auto_generated: bool
 
 
@@ -345,36 +349,3 @@ class Suggestion(Model):
     exists: bool
     title: str | None = None
     score: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """How a memory behaves. All limits refuse; none cuts.
-
-    `observation_types`: what mem_save accepts. `dedup_on`: "material" (content, title, type and what was
-    passed of metadata, tags, pinned, expires_at) or "content" alone. `dedup_window`: seconds in which an
-    unkeyed repeat is a duplicate; 0 is off. `session_timeout`: seconds of inactivity after which a session
-    is stale. `keep_revisions`: how many states of a record stay readable, the current one included; None
-    is all. `durability`: "full" survives a power cut, "process" a crash of the program. `max_text_bytes`:
-    the UTF-8 size of the longest text. `clock`: gives the time, aware.
-    """
-
-    observation_types: tuple[str, ...] = (
-        "profile",
-        "preference",
-        "decision",
-        "discovery",
-        "pattern",
-        "bugfix",
-        "architecture",
-        "config",
-        "learning",
-        "manual",
-    )
-    dedup_on: Literal["material", "content"] = "material"
-    dedup_window: float = 60.0
-    session_timeout: float = 24 * 3600.0
-    keep_revisions: int | None = None
-    durability: Literal["full", "process"] = "full"
-    max_text_bytes: int = 1 << 20
-    clock: Any = field(default=None)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from keyfold.clock import from_text
 from keyfold.errors import InvalidRequest
-from keyfold.model import UNSET, Config, Unset
+from keyfold.model import RESERVED_TYPES, UNSET, Config, Unset
 from keyfold.text.check import bad_character
 from keyfold.text.redact import has_private, redact
 
@@ -34,7 +34,6 @@ MAX_NEIGHBOURS: Final = 500
 MAX_BUDGET: Final = 1_000_000
 MAX_IDEMPOTENCY_KEY: Final = 64
 MAX_INDEX: Final = 10**10 - 1
-RESERVED_TYPES: Final = ("summary", "turn", "document", "session")
 
 
 def refuse_bad_characters(field: str, value: str) -> None:

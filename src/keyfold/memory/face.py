@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import wraps
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from keyfold.contract.calls import Call, aperformer, performer
@@ -17,6 +17,7 @@ from keyfold.registry import open_async_engine, open_engine
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C", bound=Callable[..., Any])
 
 
 def blocking(plan: Callable[Concatenate[Core, P], Plan[T]]) -> Callable[Concatenate[Memory, P], T]:
@@ -26,7 +27,7 @@ def blocking(plan: Callable[Concatenate[Core, P], Plan[T]]) -> Callable[Concaten
     def call(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return drive(plan(self.core, *args, **kwargs), self.perform)
 
-    return call
+    return shown_as_method(call, plan)
 
 
 def awaited(
@@ -38,6 +39,25 @@ def awaited(
     async def call(self: AsyncMemory, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await adrive(plan(self.core, *args, **kwargs), self.perform)
 
+    return shown_as_method(call, plan)
+
+
+def shown_as_method(call: C, plan: Callable[..., Plan[Any]]) -> C:
+    """Let help() and editors show a method for what it is: `self` first, and what it returns, not the plan.
+
+    inspect takes the signature from `__wrapped__`; a twin of the plan stands there, which is never run.
+    """
+    assert isinstance(plan, FunctionType)
+    code = plan.__code__
+    told = {name: form for name, form in plan.__annotations__.items() if name != "core"}
+    told["return"] = told["return"].removeprefix("Plan[").removesuffix("]")
+    names = ("self", *code.co_varnames[1:])
+    twin = FunctionType(code.replace(co_varnames=names), plan.__globals__, plan.__name__, plan.__defaults__)
+    twin.__kwdefaults__ = plan.__kwdefaults__
+    twin.__annotations__ = told
+    call.__wrapped__ = twin  # type: ignore[attr-defined]  # what functools.wraps set
+    call.__annotations__ = told
+    call.__module__ = __name__
     return call
 
 

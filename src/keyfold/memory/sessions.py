@@ -267,7 +267,7 @@ def _session(record: Record, summary: str | None) -> Session:
         active_at or record.updated_at,
         ended or (record.updated_at if completed else None),
         summary,
-        record.type,
+        COMPLETED if completed else ACTIVE,
         facts.get("is_auto_generated") is True,
     )
 

@@ -1,0 +1,78 @@
+"""How a memory behaves: its settings, checked when they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from keyfold.errors import InvalidRequest
+
+RESERVED_TYPES: Final = ("summary", "turn", "document", "session")  # what Keyfold writes itself
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """How a memory behaves. All limits refuse; none cuts.
+
+    `observation_types`: what mem_save accepts. `dedup_on`: "material" (content, title, type and what was
+    passed of metadata, tags, pinned, expires_at) or "content" alone. `dedup_window`: seconds in which an
+    unkeyed repeat is a duplicate; 0 is off. `session_timeout`: seconds of inactivity after which a session
+    is stale. `keep_revisions`: how many states of a record stay readable, the current one included; None
+    is all. `durability`: "full" survives a power cut, "process" a crash of the program. `max_text_bytes`:
+    the UTF-8 size of the longest text. `clock`: gives the time, aware.
+    """
+
+    observation_types: tuple[str, ...] = (
+        "profile",
+        "preference",
+        "decision",
+        "discovery",
+        "pattern",
+        "bugfix",
+        "architecture",
+        "config",
+        "learning",
+        "manual",
+    )
+    dedup_on: Literal["material", "content"] = "material"
+    dedup_window: float = 60.0
+    session_timeout: float = 24 * 3600.0
+    keep_revisions: int | None = None
+    durability: Literal["full", "process"] = "full"
+    max_text_bytes: int = 1 << 20
+    clock: Callable[[], datetime] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "observation_types", _types(self.observation_types))
+        _one_of("dedup_on", self.dedup_on, ("material", "content"))
+        _one_of("durability", self.durability, ("full", "process"))
+        _number("dedup_window", self.dedup_window, 0)
+        _number("session_timeout", self.session_timeout, 0)
+        _number("max_text_bytes", self.max_text_bytes, 1)
+        if self.keep_revisions is not None:
+            _number("keep_revisions", self.keep_revisions, 1)
+        if self.clock is not None and not callable(self.clock):
+            raise InvalidRequest("clock", "must be a function that gives the time, aware")
+
+
+def _types(given: Any) -> tuple[str, ...]:
+    if isinstance(given, str) or not all(isinstance(item, str) and item.strip() for item in given):
+        raise InvalidRequest("observation_types", "must be a list of non-empty strings")
+    reserved = sorted(set(given) & set(RESERVED_TYPES))
+    if reserved or not given:
+        raise InvalidRequest("observation_types", f"must name types, none of {', '.join(RESERVED_TYPES)}")
+    return tuple(dict.fromkeys(given))
+
+
+def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InvalidRequest(name, f"must be one of {', '.join(allowed)}")
+
+
+def _number(name: str, value: Any, least: int) -> None:
+    whole = name in ("keep_revisions", "max_text_bytes")
+    kind = int if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kind) or not value >= least:
+        raise InvalidRequest(name, f"must be a {'whole ' if whole else ''}number of at least {least}")
