@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from keyfold.clock import system_clock
 from keyfold.contract.protocols import AsyncEngine, Engine
@@ -42,14 +42,14 @@ def data_folder() -> Path:
     return Path(given) if given.startswith("/") else Path.home() / ".local" / "share"
 
 
-def open_engine(url: str | None = None, *, config: Config | None = None) -> Engine:
+def open_engine(url: str | os.PathLike[str] | None = None, *, config: Config | None = None) -> Engine:
     """A blocking engine. None opens the per-user default store.
 
     Raises InvalidRequest for a URL of no known form, StoreError or Unavailable when it cannot be opened.
     """
     settings = config or Config()
     clock = settings.clock or system_clock
-    where = default_store() if url is None else str(url)
+    where = default_store() if url is None else _text_of(url)
     scheme = _scheme_of(where)
     if scheme == "inmemory":
         from keyfold.engines.inmemory import InMemoryEngine
@@ -64,13 +64,23 @@ def open_engine(url: str | None = None, *, config: Config | None = None) -> Engi
     raise InvalidRequest("store", f"{scheme}: is not a known scheme; use {_FORMS}")
 
 
-async def open_async_engine(url: str | None = None, *, config: Config | None = None) -> AsyncEngine:
+async def open_async_engine(
+    url: str | os.PathLike[str] | None = None, *, config: Config | None = None
+) -> AsyncEngine:
     """An async engine: the embedded one is blocking by nature and works on a thread of its own."""
     import asyncio  # here, because it takes longer to import than the rest of Keyfold
 
     from keyfold.faces import Threaded
 
     return Threaded(await asyncio.to_thread(open_engine, url, config=config))
+
+
+def _text_of(url: Any) -> str:
+    if isinstance(url, (str, os.PathLike)):
+        path = os.fspath(url)
+        if isinstance(path, str):
+            return path
+    raise InvalidRequest("store", f"must be text or a path, not {type(url).__name__}; use {_FORMS}")
 
 
 def _scheme_of(where: str) -> str:

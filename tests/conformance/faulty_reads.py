@@ -15,7 +15,7 @@ from keyfold.contract.filters import EVERYTHING, Condition, Filter, matches
 from keyfold.contract.intents import Counts, Found, FoundPage, Health, Page, Query, Ref, SearchQuery, Selector
 from keyfold.engines.inmemory import InMemoryEngine
 from keyfold.errors import InvalidRequest
-from keyfold.model import KINDS, OBSERVATION, READABLE_KINDS, DeleteResult, Reach, Record
+from keyfold.model import KINDS, OBSERVATION, READABLE_KINDS, SESSION, DeleteResult, Reach, Record
 from keyfold.text.tokens import query_units
 from tests.conformance.faulty import broken, hits, listings, narrowings, pages, reads, searches
 
@@ -39,6 +39,12 @@ def _valued(change: Callable[[Any], Any]) -> Callable[[Filter], Filter]:
         return tuple(map(change, value)) if isinstance(value, tuple) else change(value)
 
     return _conditions(lambda c: replace(c, value=changed(c.value)))
+
+
+@broken
+class ReadsSessionsByTheirIds(InMemoryEngine):
+    def get(self, ref: Ref) -> Record | None:
+        return super().get(ref) or super().get(replace(ref, kind=SESSION))
 
 
 listings("ListsOldestFirst", lambda q: replace(q, order="oldest"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from keyfold import InvalidRequest, Memory
+from keyfold import Config, Filter, InvalidRequest, Memory
 
 GOOD: dict[str, Any] = {"user_id": "alice", "content": "text", "type": "decision", "title": "Title"}
 
@@ -143,3 +143,58 @@ def test_a_cursor_of_another_listing_is_refused(memory: Memory) -> None:
         memory.mem_list("alice", limit=2, cursor=cursor, types=["decision"])
     with pytest.raises(InvalidRequest, match="another listing"):
         memory.mem_list("bob", limit=2, cursor=cursor)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"dedup_on": "conten"},
+        {"durability": "x"},
+        {"dedup_window": -1},
+        {"dedup_window": "a"},
+        {"session_timeout": True},
+        {"keep_revisions": 0},
+        {"max_text_bytes": 0.5},
+        {"observation_types": "abc"},
+        {"observation_types": ("summary",)},
+        {"observation_types": ()},
+        {"clock": 3},
+    ],
+)
+def test_a_bad_setting_is_refused_when_it_is_made(settings: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        Config(**settings)
+    assert caught.value.field == next(iter(settings))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"types": "decision"},
+        {"tags": "abc"},
+        {"tags_any": [1]},
+        {"metadata": [1]},
+        {"pinned": "no"},
+        {"session_id": 7},
+        {"topic_prefix": 7},
+        {"updated_since": "yesterday"},
+        {"created_until": datetime(2026, 1, 1)},  # noqa: DTZ001  # naive on purpose
+    ],
+)
+def test_a_bad_filter_is_refused_when_it_is_made(parts: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        Filter(**parts)
+    assert caught.value.field == next(iter(parts))
+
+
+def test_a_filter_takes_lists_a_mapping_and_texts_of_times(memory: Memory) -> None:
+    memory.mem_save(**GOOD, tags=["x"], metadata={"score": 3})
+    where = Filter(tags=["x"], metadata={"score": {"gte": 3}}, updated_since="2020-01-01T00:00:00Z")
+    assert memory.mem_list("alice", filter=where).total == 1
+    assert memory.mem_list("alice", filter=Filter(types=["pattern"])).total == 0
+
+
+@pytest.mark.parametrize("url", [5, True, b"x"])
+def test_a_store_that_is_not_a_path_is_refused(url: Any) -> None:
+    with pytest.raises(InvalidRequest):
+        Memory.open(url)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from keyfold import Filter, Memory, NotFound, Unsupported
+from keyfold import Filter, InvalidRequest, Memory, NotFound, Unsupported
 from tests.conftest import SteppedClock
 
 AUTH: dict[str, Any] = {"type": "decision", "title": "Auth", "topic_key": "architecture/auth"}
@@ -221,3 +221,63 @@ def test_forgetting_by_id_key_filter_and_all(memory: Memory) -> None:
 def test_recall_says_what_to_use_instead(memory: Memory) -> None:
     with pytest.raises(Unsupported, match="mem_context"):
         memory.mem_recall("alice", "who?")
+
+
+def test_the_id_of_a_session_names_no_memory(memory: Memory) -> None:
+    saved = memory.mem_save("alice", "text", **NOTE)
+    sessions = [str(number) for number in range(1, 9) if str(number) != saved.id]
+    for identity in sessions:
+        assert memory.mem_get_observation("alice", identity) is None
+        assert len(memory.mem_history("alice", identity)) == 0
+        assert memory.mem_delete("alice", identity).deleted == 0
+        with pytest.raises(NotFound):
+            memory.mem_update("alice", identity, type="decision", session_id="other")
+        with pytest.raises(NotFound):
+            memory.mem_revision("alice", identity, revision=1)
+        with pytest.raises(NotFound):
+            memory.mem_restore("alice", identity, revision=1)
+    assert [session.status for session in memory.mem_session_list("alice")] == ["active"]
+
+
+def test_forgetting_all_counts_memories_and_takes_sessions_along(memory: Memory) -> None:
+    for number in range(3):
+        memory.mem_save("alice", f"fact {number}", **NOTE)
+    assert memory.mem_delete("alice", all=True, dry_run=True).deleted == 3
+    assert memory.mem_delete("alice", all=True).deleted == 3
+    assert memory.mem_session_list("alice").total == 0
+
+
+def test_a_document_sent_again_without_what_it_has_keeps_it(memory: Memory) -> None:
+    first = memory.mem_add_document(
+        "alice", source="s", text="t", title="Ti", mime="text/plain", metadata={"a": 1}
+    )
+    assert memory.mem_add_document("alice", source="s", text="t").outcome == "deduped"
+    memory.mem_add_document("alice", source="s", text="changed")
+    held = memory.mem_get_observation("alice", first.id)
+    assert held is not None
+    assert (held.title, held.metadata) == ("Ti", {"a": 1, "mime": "text/plain", "source": "s"})
+    memory.mem_add_document("alice", source="s", text="changed", metadata={"b": 2}, title="New")
+    held = memory.mem_get_observation("alice", first.id)
+    assert held is not None
+    assert (held.title, held.metadata) == ("New", {"b": 2, "mime": "text/plain", "source": "s"})
+
+
+def test_history_revisions_and_timelines_are_read_through_a_reach(
+    memory: Memory, clock: SteppedClock
+) -> None:
+    identity = write_three(memory, clock)
+    memory.mem_save("alice/helper", "own", **NOTE)
+    key = "architecture/auth"
+    assert len(memory.mem_history("alice/helper", topic_key=key, reach="inherit")) == 3
+    assert memory.mem_revision("alice/helper", topic_key=key, revision=2, reach="inherit").content == "two"
+    entries = memory.mem_timeline("alice/helper", topic_key=key, reach="inherit")
+    assert [entry.content for entry in entries] == ["one", "two", "three", "own"]
+    assert [entry.id for entry in entries if entry.is_anchor] == [identity]
+    with pytest.raises(NotFound):
+        memory.mem_timeline("alice/helper", topic_key=key)
+
+
+def test_a_diff_of_too_few_revisions_is_refused_with_what_is_kept(memory: Memory) -> None:
+    saved = memory.mem_save("alice", "one", **NOTE)
+    with pytest.raises(InvalidRequest, match="kept: 1"):
+        memory.mem_history("alice", saved.id).diff()

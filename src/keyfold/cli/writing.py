@@ -24,7 +24,7 @@ def save(args: Namespace, output: Output) -> int:
             metadata=metadata,
             tags=args.tag or UNSET,
             session_id=args.session,
-            expires_at=expires,  # type: ignore[arg-type]  # times as text are checked by the call
+            expires_at=expires,
             idempotency_key=args.idempotency_key,
             expect_revision=args.if_revision,
         )

@@ -104,6 +104,7 @@ CLAUSES: Final = (
     Clause("P-17", "An id is issued once, also after what had it is forgotten."),
     Clause("P-18", "An engine that serves says that it is well, and its name."),
     Clause("P-19", "A closed engine refuses every call, and closing twice is fine."),
+    Clause("P-20", "A session's id names it only where a session is asked for."),
     # what Q is about: search
     Clause("Q-01", "A word finds the texts that hold it.", ("search",)),
     Clause("Q-02", "Words are found in title, content, key and tags.", ("search",)),

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime
+from types import NoneType
 from typing import Any, Final, Literal
 
+from keyfold.clock import from_text
 from keyfold.errors import InvalidRequest
 from keyfold.model import Record, plain
 
@@ -33,28 +35,50 @@ class Condition:
 class Filter:
     """All that a read can be narrowed by; everything given must hold.
 
-    `tags` must all be there, of `tags_any` at least one. `since` bounds are inclusive, `until` exclusive;
-    `updated` times are those of the last material change. `metadata` holds `Condition`s, or the mapping
-    form that `conditions` reads.
+    `tags` must all be there, of `tags_any` at least one. `since` bounds are inclusive, `until` exclusive,
+    times aware or RFC 3339 text; `updated` times are those of the last material change. `metadata` is a
+    mapping that `conditions` reads (`{"score": {"gte": 10}}`). InvalidRequest names what is of the wrong form.
     """
 
-    types: tuple[str, ...] = ()
-    types_exclude: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    tags_any: tuple[str, ...] = ()
-    metadata: tuple[Condition, ...] = ()
+    types: Sequence[str] = ()
+    types_exclude: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    tags_any: Sequence[str] = ()
+    metadata: Mapping[str, Any] | Sequence[Condition] = ()
     pinned: bool | None = None
     session_id: str | None = None
     topic_prefix: str | None = None
-    updated_since: datetime | None = None
-    updated_until: datetime | None = None
-    created_since: datetime | None = None
-    created_until: datetime | None = None
+    updated_since: datetime | str | None = None
+    updated_until: datetime | str | None = None
+    created_since: datetime | str | None = None
+    created_until: datetime | str | None = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        for name in ("types", "types_exclude", "tags", "tags_any"):
+            put(self, name, _words(name, getattr(self, name)))
+        for name in ("updated_since", "updated_until", "created_since", "created_until"):
+            put(self, name, _instant(name, getattr(self, name)))
+        for name in ("session_id", "topic_prefix"):
+            if not isinstance(getattr(self, name), (str, NoneType)):
+                raise InvalidRequest(name, "must be a string")
+        if not isinstance(self.pinned, (bool, NoneType)):
+            raise InvalidRequest("pinned", "must be true or false")
+        given = self.metadata
+        read = conditions(given) if isinstance(given, Mapping) else tuple(given)
+        if not all(isinstance(item, Condition) for item in read):
+            raise InvalidRequest("metadata", 'must be a mapping such as {"score": {"gte": 10}}')
+        put(self, "metadata", read)
 
     @property
     def empty(self) -> bool:
         """Whether it lets everything through."""
         return self == EVERYTHING
+
+    @property
+    def tests(self) -> tuple[Condition, ...]:
+        """The conditions on metadata, read."""
+        return self.metadata  # type: ignore[return-value]  # __post_init__ read them
 
     @property
     def needs_record(self) -> bool:
@@ -66,9 +90,32 @@ class Filter:
         parts = {
             item.name: plain(getattr(self, item.name)) for item in fields(self) if item.name != "metadata"
         }
-        parts["metadata"] = [[list(c.path), c.operator, plain(c.value)] for c in self.metadata]
+        parts["metadata"] = [[list(c.path), c.operator, plain(c.value)] for c in self.tests]
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def _words(name: str, given: Any) -> tuple[str, ...]:
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise InvalidRequest(name, "must be a list of strings")
+    words = tuple(given)
+    if not all(isinstance(word, str) for word in words):
+        raise InvalidRequest(name, "must be a list of strings")
+    return words
+
+
+def _instant(name: str, given: Any) -> datetime | None:
+    if given is None:
+        return None
+    try:
+        moment = from_text(given) if isinstance(given, str) else given
+        if moment.utcoffset() is None:
+            raise ValueError
+        return moment.astimezone(UTC)
+    except (ValueError, AttributeError, TypeError, OverflowError):
+        raise InvalidRequest(
+            name, "is not an aware time, nor RFC 3339 text such as 2026-01-31T12:00:00Z"
+        ) from None
 
 
 EVERYTHING: Final = Filter()
@@ -127,7 +174,7 @@ def matches(record: Record, where: Filter) -> bool:
         and (where.pinned is None or record.pinned == where.pinned)
         and all(tag in record.tags for tag in where.tags)
         and (not where.tags_any or any(tag in record.tags for tag in where.tags_any))
-        and all(holds(record.metadata, condition) for condition in where.metadata)
+        and all(holds(record.metadata, condition) for condition in where.tests)
     )
 
 
@@ -142,12 +189,13 @@ def _in_scope(record: Record, where: Filter) -> bool:
 
 
 def _in_time(record: Record, where: Filter) -> bool:
-    return (
-        (where.updated_since is None or record.updated_at >= where.updated_since)
-        and (where.updated_until is None or record.updated_at < where.updated_until)
-        and (where.created_since is None or record.created_at >= where.created_since)
-        and (where.created_until is None or record.created_at < where.created_until)
+    return _between(record.updated_at, where.updated_since, where.updated_until) and _between(
+        record.created_at, where.created_since, where.created_until
     )
+
+
+def _between(moment: datetime, since: Any, until: Any) -> bool:
+    return (since is None or moment >= since) and (until is None or moment < until)
 
 
 _MISSING: Final = object()

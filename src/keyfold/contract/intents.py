@@ -18,7 +18,11 @@ Mode = Literal["upsert", "append", "update", "load"]
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """Names one record of a namespace: by id (of any kind), or by kind, key and key space."""
+    """Names one record of a namespace: by kind, key and key space, or by id.
+
+    An id names a record of any kind but a session, which is found by id only when `kind` says so: whoever
+    mistypes the id of a memory must not hit a session. The same holds of an Intent with an id.
+    """
 
     namespace: str
     id: str | None = None

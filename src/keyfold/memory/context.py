@@ -77,7 +77,9 @@ def render(records: list[Record], total: int, budget: int) -> ContextText:
     missing = max(total - len(blocks), 0)
     text = "".join(blocks)
     if missing or cut:
-        text += _left_out(missing)[: budget - len(text)]
+        room = budget - len(text)
+        marks = (_left_out(missing), "[cut]", "…")
+        text += next((mark for mark in marks if len(mark) <= room), "")
     return ContextText(text.rstrip("\n")[:budget], truncated=bool(missing or cut))
 
 
@@ -88,7 +90,8 @@ def _left_out(missing: int) -> str:
 def block_of(record: Record, room: int) -> tuple[str, bool]:
     """One memory as text of at most `room` characters, and whether it was cut; empty when it cannot fit."""
     name = f", {record.topic_key}" if record.topic_key is not None else ""
-    head = f"## {record.title} [{record.type}{name}] {record.updated_at:%Y-%m-%d} #{record.id}\n"
+    title = " ".join(record.title.split())
+    head = f"## {title} [{record.type}{name}] {record.updated_at:%Y-%m-%d} #{record.id}\n"
     whole = f"{head}{record.content}\n\n"
     if len(whole) <= room:
         return whole, False

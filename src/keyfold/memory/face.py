@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import wraps
 from types import FunctionType, TracebackType
@@ -74,7 +75,7 @@ class Memory:
         self.perform: Callable[[Call], Any] = performer(engine)
 
     @classmethod
-    def open(cls, url: str | None = None, *, config: Config | None = None) -> Self:
+    def open(cls, url: str | os.PathLike[str] | None = None, *, config: Config | None = None) -> Self:
         """Open a store by URL or path. Raises InvalidRequest, StoreError, Unavailable, ImportError (naming the extra)."""
         settings = config or Config()
         return cls(open_engine(url, config=settings), config=settings)
@@ -127,7 +128,9 @@ class AsyncMemory:
         self.perform: Callable[[Call], Awaitable[Any]] = aperformer(engine)
 
     @classmethod
-    def open(cls, url: str | None = None, *, config: Config | None = None) -> Opening[Self]:
+    def open(
+        cls, url: str | os.PathLike[str] | None = None, *, config: Config | None = None
+    ) -> Opening[Self]:
         """Open a store by URL or path; await the answer or enter it."""
         settings = config or Config()
 

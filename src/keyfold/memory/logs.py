@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from keyfold.contract.intents import Intent
+from keyfold.contract import calls
+from keyfold.contract.intents import Intent, Ref
 from keyfold.contract.keys import turn_key
 from keyfold.contract.prepare import prepare
 from keyfold.errors import InvalidRequest
@@ -27,7 +28,7 @@ def mem_log_turn(
     index: int,
     role: str,
     text: str,
-    at: datetime | None = None,
+    at: datetime | str | None = None,
     tool_calls: Sequence[Any] = (),
     wait: str = "accepted",
     session_id: str | None = None,
@@ -84,16 +85,26 @@ def mem_add_document(
 ) -> Plan[SaveResult]:
     """Store a document under its source (a path, a URL): sent again unchanged it is deduped, changed a new revision.
 
-    `source` takes at most 512 bytes and is kept in the metadata with `mime`; `title` defaults to it.
+    `source` takes at most 512 bytes and is kept in the metadata with `mime`. What is not passed (`title`,
+    `mime`, `metadata`) stays as the document has it; the title of a new one is its source.
     """
     user = checks.name("user_id", user_id)
     origin = checks.text("source", source, checks.MAX_NAME_BYTES)
     content, digest = prepare(checks.content(core.config, "text", text))
-    safe_title = checks.text("title", title, checks.MAX_TITLE_BYTES) if title is not None else origin
-    facts: dict[str, Any] = {**(checks.metadata(metadata) or {}), "source": origin}
-    if mime is not None:
-        facts["mime"] = checks.text("mime", mime, checks.MAX_TAG_BYTES)
-    body = {"text": content, "title": safe_title, "metadata": facts, "session": session_id}
+    safe_title = checks.text("title", title, checks.MAX_TITLE_BYTES) if title is not None else None
+    given = checks.metadata(metadata) if metadata is not None else None
+    safe_mime = checks.text("mime", mime, checks.MAX_TAG_BYTES) if mime is not None else None
+    body = {"text": content, "title": safe_title, "metadata": given, "mime": safe_mime, "session": session_id}
+    key = core.idempotency("mem_add_document", idempotency_key, body)
+    held = None
+    if safe_title is None or given is None or safe_mime is None:
+        held = yield from calls.get(Ref(user, key=origin, kind=DOCUMENT))
+    if safe_title is None:
+        safe_title = held.title if held is not None else origin
+    known = held.metadata if held is not None else {}
+    facts: dict[str, Any] = {**(known if given is None else given or {}), "source": origin}
+    if safe_mime is not None or "mime" in known:
+        facts["mime"] = safe_mime if safe_mime is not None else known["mime"]
     intent = Intent(
         user,
         DOCUMENT,
@@ -106,6 +117,6 @@ def mem_add_document(
         metadata=facts,
         taint="external",
         dedup_on=core.config.dedup_on,
-        idempotency=core.idempotency("mem_add_document", idempotency_key, body),
+        idempotency=key,
     )
     return (yield from stored(core, (intent,), session_id))[0]

@@ -13,7 +13,7 @@ from typing import Any
 
 from keyfold.contract import calls
 from keyfold.contract.filters import EVERYTHING, Filter, conditions
-from keyfold.contract.intents import Query, position_of
+from keyfold.contract.intents import Past, Query, Ref, position_of
 from keyfold.errors import InvalidRequest, NotFound, Unsupported
 from keyfold.flow import Plan
 from keyfold.memory import checks
@@ -95,11 +95,10 @@ def mem_get_observation(
     """
     ref = reference(user_id, observation_id, topic_key)
     if reach == "exact":
-        record = yield from calls.get(ref)
-        return None if record is None or record.kind == SESSION else record
+        return (yield from calls.get(ref))
     for namespace in (yield from targets(ref.namespace, core.reach(reach))):
         record = yield from calls.get(replace(ref, namespace=namespace))
-        if record is not None and record.kind != SESSION:
+        if record is not None:
             return record
     return None
 
@@ -195,6 +194,7 @@ def mem_history(
     observation_id: str | int | None = None,
     *,
     topic_key: str | None = None,
+    reach: Reach = "exact",
 ) -> Plan[History]:
     """Every kept state of a memory, newest first; empty when there is no such memory.
 
@@ -202,11 +202,21 @@ def mem_history(
     """
     ref = reference(user_id, observation_id, topic_key)
     core.needs("history", "mem_get_observation reads the current state")
-    past = yield from calls.history(ref)
-    if past.record is None or past.record.kind == SESSION:
+    past = yield from _nearest_history(core, ref, reach)
+    if past.record is None:
         return History((), 0, False)
     kept = past.revisions
     return History(kept, len(kept), False, past.record.id, past.record.topic_key, gaps_in(kept))
+
+
+def _nearest_history(core: Core, ref: Ref, reach: Reach) -> Plan[Past]:
+    """The history in the nearest namespace of a reach that holds the record."""
+    past = Past(None, ())
+    for namespace in (yield from targets(ref.namespace, core.reach(reach))):
+        past = yield from calls.history(replace(ref, namespace=namespace))
+        if past.record is not None:
+            break
+    return past
 
 
 def gaps_in(revisions: tuple[Revision, ...]) -> tuple[tuple[int, int], ...]:
@@ -227,44 +237,53 @@ def mem_revision(
     *,
     topic_key: str | None = None,
     revision: int,
+    reach: Reach = "exact",
 ) -> Plan[Revision]:
     """One state of a memory. NotFound when the memory or that revision is not there."""
     ref = reference(user_id, observation_id, topic_key)
     number = checks.whole("revision", revision, 1, 2**53)
     core.needs("history", "mem_get_observation reads the current state")
-    past = yield from calls.history(ref)
+    past = yield from _nearest_history(core, ref, reach)
     if past.record is None:
         raise NotFound(f"there is no {ref.describe()}")
     return find_revision(past.revisions, number, ref)
 
 
 def mem_timeline(
-    core: Core, user_id: str, observation_id: str | int, *, before: int = 5, after: int = 5
+    core: Core,
+    user_id: str,
+    observation_id: str | int | None = None,
+    *,
+    topic_key: str | None = None,
+    before: int = 5,
+    after: int = 5,
+    reach: Reach = "exact",
 ) -> Plan[list[Entry]]:
     """What was written around a memory, oldest first, the memory itself included.
 
     Up to `before` memories written before it and `after` written after it (at most 500 each), and its own
     earlier revisions (the latest `before` of them), each an Entry dated by when that state was written and
-    marked `is_past`. Raises NotFound.
+    marked `is_past`. With reach, neighbours come from all of its namespaces. Raises NotFound.
     """
-    ref = reference(user_id, observation_id, None)
+    ref = reference(user_id, observation_id, topic_key)
+    far = core.reach(reach)
     earlier = checks.whole("before", before, 0, checks.MAX_NEIGHBOURS)
     later = checks.whole("after", after, 0, checks.MAX_NEIGHBOURS)
-    anchor = yield from calls.get(ref)
-    if anchor is None or anchor.kind == SESSION:
+    anchor = yield from mem_get_observation(core, user_id, observation_id, topic_key=topic_key, reach=far)
+    if anchor is None:
         raise NotFound(f"there is no {ref.describe()}")
     entries = [_entry(anchor, is_anchor=True)]
     if earlier:
         at = position_of(anchor, "newest")
-        page = yield from calls.page(Query(ref.namespace, position=at, limit=earlier, want_total=False))
+        page = yield from calls.page(Query(ref.namespace, far, position=at, limit=earlier, want_total=False))
         entries.extend(_entry(item) for item in page.items)
         if anchor.revision_count > 1 and core.capabilities.history:
-            past = yield from calls.history(ref)
+            past = yield from calls.history(Ref(anchor.namespace, id=anchor.id, kind=anchor.kind))
             states = [state for state in past.revisions if state.revision < anchor.revision_count]
             entries.extend(_past_entry(anchor, state) for state in states[:earlier])
     if later:
         at = position_of(anchor, "oldest")
-        query = Query(ref.namespace, order="oldest", position=at, limit=later, want_total=False)
+        query = Query(ref.namespace, far, order="oldest", position=at, limit=later, want_total=False)
         page = yield from calls.page(query)
         entries.extend(_entry(item) for item in page.items)
     return sorted(entries, key=_time_order)

@@ -78,9 +78,9 @@ def observation_intent(
     metadata: Mapping[str, Any] | Unset | None,
     tags: Iterable[str] | Unset | None,
     session_id: str | None,
-    expires_at: datetime | Unset | None,
+    expires_at: datetime | str | Unset | None,
     pinned: bool | Unset | None,
-    observed_at: datetime | None,
+    observed_at: datetime | str | None,
     idempotency_key: str | None,
     expect_revision: int | None,
 ) -> Intent:
@@ -140,9 +140,9 @@ def mem_save(
     metadata: Mapping[str, Any] | Unset | None = UNSET,
     tags: Iterable[str] | Unset | None = UNSET,
     session_id: str | None = None,
-    expires_at: datetime | Unset | None = UNSET,
+    expires_at: datetime | str | Unset | None = UNSET,
     pinned: bool | Unset | None = UNSET,
-    observed_at: datetime | None = None,
+    observed_at: datetime | str | None = None,
     idempotency_key: str | None = None,
     expect_revision: int | None = None,
 ) -> Plan[SaveResult]:
@@ -217,7 +217,8 @@ def _item_intent(core: Core, user_id: str, item: Any, number: int) -> Intent:
     unknown = [key for key in item if key not in ITEM_FIELDS]
     missing = [key for key in ("content", "type", "title") if key not in item]
     if unknown or missing:
-        problem = f"lacks {', '.join(missing)}" if missing else f"has {len(unknown)} unknown fields"
+        strange = ", ".join(sorted(str(key) for key in unknown if str(key).isidentifier())[:3]) or "not names"
+        problem = f"lacks {', '.join(missing)}" if missing else f"has unknown fields ({strange:.100})"
         raise InvalidRequest(
             f"items[{number}]", f"{problem}; the fields are {', '.join(sorted(ITEM_FIELDS))}"
         )
@@ -260,7 +261,7 @@ def mem_update(
     type: str | Unset = UNSET,
     metadata: Mapping[str, Any] | Unset | None = UNSET,
     tags: Iterable[str] | Unset | None = UNSET,
-    expires_at: datetime | Unset | None = UNSET,
+    expires_at: datetime | str | Unset | None = UNSET,
     pinned: bool | Unset | None = UNSET,
     session_id: str | None = None,
     idempotency_key: str | None = None,

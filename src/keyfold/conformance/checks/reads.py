@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,10 +10,10 @@ from keyfold.conformance.registry import check
 from keyfold.conformance.world import LONG_AGO, World, refused, same, true
 from keyfold.contract import calls
 from keyfold.contract.calls import Call
-from keyfold.contract.intents import Order, Query, Ref, SearchQuery, Selector, SessionUse, position_of
-from keyfold.errors import InvalidRequest, Unavailable
+from keyfold.contract.intents import Intent, Order, Query, Ref, SearchQuery, Selector, SessionUse, position_of
+from keyfold.errors import InvalidRequest, NotFound, Unavailable
 from keyfold.flow import Plan
-from keyfold.model import DOCUMENT, OBSERVATION
+from keyfold.model import DOCUMENT, OBSERVATION, SESSION
 
 
 @check("P-01")
@@ -218,3 +219,17 @@ def closing(t: World) -> Plan[None]:  # saves nothing: a closed engine could not
     ]
     for plan in after:
         yield from refused(plan, Unavailable)
+
+
+@check("P-20")
+def ids_of_sessions(t: World) -> Plan[None]:
+    yield from t.save("text", "key", session=SessionUse("s", explicit=True))
+    session = yield from t.session("s")
+    stray = Ref(t.space(), id=session.id)
+    same((yield from calls.get(stray)), None, "a memory by the id of a session")
+    same((yield from calls.history(stray)).record, None, "the history of a memory by the id of a session")
+    same((yield from calls.forget(Selector(t.space(), ref=stray))).deleted, 0, "memories forgotten by it")
+    update = Intent(t.space(), mode="update", id=session.id, title="changed")
+    yield from refused(calls.store(update), NotFound)
+    same((yield from t.session("s")), session, "the session")
+    same((yield from calls.get(replace(stray, kind=SESSION))), session, "the session by its id")

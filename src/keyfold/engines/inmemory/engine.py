@@ -105,15 +105,18 @@ class InMemoryEngine:
         with self._writing() as (state, now):
             first = state.first_answer(selector.namespace, use, DeleteResult, now)
             if first is not None:
-                return first
+                return replace(first, erased=first.deleted > 0)
             chosen = _chosen(state, selector)
-            ids = sorted((record.id for record in chosen if not expired(record, now)), key=int)
+            told = [record for record in chosen if not expired(record, now)]
+            if selector.everything:  # sessions go along, and are not what the caller counts
+                told = [record for record in told if record.kind != SESSION]
+            ids = sorted((record.id for record in told), key=int)
             if not selector.dry_run:
                 for record in chosen:  # what has expired goes too, though nobody is told of it
                     state.remove(record.id)
                 if selector.everything:
                     state.forget_answers(selector.namespace, selector.reach)
-            erased = bool(ids) and not selector.dry_run  # there is no file that could still hold them
+            erased = bool(chosen) and not selector.dry_run  # there is no file that could still hold them
             result = DeleteResult(len(ids), tuple(ids), erased, selector.dry_run)
             state.keep_answer(selector.namespace, use, result, now)
             return result

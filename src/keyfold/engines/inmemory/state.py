@@ -12,7 +12,7 @@ from keyfold.contract.decide import revision_of
 from keyfold.contract.intents import Idempotency, Ref
 from keyfold.contract.reach import within
 from keyfold.errors import IdempotencyConflict
-from keyfold.model import DeleteResult, Reach, Receipt, Record, Revision
+from keyfold.model import SESSION, DeleteResult, Reach, Receipt, Record, Revision
 
 Address = tuple[str, str, bool, str]
 Answer = TypeVar("Answer", Receipt, DeleteResult)
@@ -96,7 +96,10 @@ class State:
         if identity is None:
             identity = self.ids.get((ref.namespace, ref.kind, ref.minted, ref.key or ""))
         entry = self.entries.get(identity) if identity is not None else None
-        return entry if entry is not None and entry.record.namespace == ref.namespace else None
+        if entry is None or entry.record.namespace != ref.namespace:
+            return None
+        strayed = ref.id is not None and entry.record.kind == SESSION and ref.kind != SESSION
+        return None if strayed else entry
 
     def insert(self, record: Record, past: tuple[Revision, ...] = ()) -> Record:
         """Add a record under a new id. One that expired at its address goes, with all that was its own."""

@@ -151,6 +151,8 @@ class SqliteEngine:
     def forget(self, selector: Selector) -> DeleteResult:
         """Remove records with their history, words and idempotency keys; then erase their bytes if the store is small."""
 
+        gone: list[Any] = []
+
         def work(conn: apsw.Connection) -> DeleteResult:
             now = self._clock()
             keyed = selector.idempotency is not None and not selector.dry_run
@@ -158,13 +160,12 @@ class SqliteEngine:
                 first = idempotency.first_forget(conn, selector, to_micros(now))
                 if first is not None:
                     return first
-            live, dead, numbers = forget.select(conn, selector, now)
-            result = DeleteResult(
-                len(live), tuple(str(number) for _, number in live), dry_run=selector.dry_run
-            )
+            chosen = forget.select(conn, selector, now)
+            gone[:] = chosen.live + chosen.dead
+            result = DeleteResult(len(chosen.ids), chosen.ids, dry_run=selector.dry_run)
             if not selector.dry_run:
-                remove(conn, live + dead)
-                forget.remove_namespaces(conn, numbers)
+                remove(conn, chosen.live + chosen.dead)
+                forget.remove_namespaces(conn, chosen.numbers)
                 if keyed:
                     idempotency.remember_forget(conn, selector, result, to_micros(now))
             return result
@@ -173,9 +174,7 @@ class SqliteEngine:
             return self._read(lambda conn, _: work(conn))  # type: ignore[no-any-return]  # what work returns
         result: DeleteResult = self._write(work)
         erased = self._erase_inline()
-        return DeleteResult(
-            result.deleted, result.ids, bool(result.deleted) and erased, False, result.replayed
-        )
+        return DeleteResult(result.deleted, result.ids, bool(gone or result.deleted) and erased, False, result.replayed)
 
     def _erase_inline(self) -> bool | str:
         if self._path != connect.MEMORY and forget.size(self._path) > forget.INLINE:

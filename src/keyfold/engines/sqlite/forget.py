@@ -7,7 +7,7 @@ the index into one segment, VACUUM and truncating the log, in this order, leave 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -22,13 +22,14 @@ from keyfold.engines.sqlite.rows import (
     SLOT,
     Rows,
     id_number,
+    is_session,
     namespace_slots,
     record_of,
     space_of,
 )
 from keyfold.engines.sqlite.write import FORGETS
 from keyfold.errors import InvalidRequest
-from keyfold.model import READABLE_KINDS
+from keyfold.model import READABLE_KINDS, SESSION
 
 INLINE: Final = 64 << 20  # bytes: up to here a forget erases before it answers
 PATIENCE: Final = 500  # milliseconds to wait for readers and writers before erasure is put off
@@ -45,8 +46,20 @@ _PENDING: Final = (
 Gone = list[tuple[int, int]]  # (slot, id)
 
 
-def select(conn: apsw.Connection, selector: Selector, now: Any) -> tuple[Gone, Gone, list[int]]:
-    """What a selector names: live records, expired ones (as absent, but their bytes go too), whole namespaces."""
+class Chosen(NamedTuple):
+    """What goes: live records, expired ones (which count as absent, but their bytes go too), whole namespaces.
+
+    `ids` are those that the answer names: with everything, sessions go along unnamed.
+    """
+
+    live: Gone
+    dead: Gone
+    numbers: list[int]
+    ids: tuple[str, ...]
+
+
+def select(conn: apsw.Connection, selector: Selector, now: Any) -> Chosen:
+    """What a selector names."""
     micros = to_micros(now)
     given = (selector.ref is not None, selector.where is not None, selector.everything)
     if sum(given) != 1:
@@ -56,6 +69,7 @@ def select(conn: apsw.Connection, selector: Selector, now: Any) -> tuple[Gone, G
     live: Gone = []
     dead: Gone = []
     numbers: list[int] = []
+    unnamed: set[int] = set()
     ref = selector.ref
     named = ref.namespace if ref is not None else selector.namespace
     for name, num, _, _ in places(conn, named, "exact" if ref is not None else selector.reach):
@@ -72,13 +86,16 @@ def select(conn: apsw.Connection, selector: Selector, now: Any) -> tuple[Gone, G
             expires: int | None = row[EXPIRES]
             gone = live if expires is None or expires > micros else dead
             gone.append((row[SLOT], row[0]))
+            if selector.everything and is_session(row):
+                unnamed.add(row[0])
     live.sort(key=lambda pair: pair[1])
-    return live, dead, numbers
+    return Chosen(live, dead, numbers, tuple(str(number) for _, number in live if number not in unnamed))
 
 
 def _named(conn: apsw.Connection, ref: Ref, num: int) -> list[Any]:
     if ref.id is not None:
-        return conn.execute(f"{_ROW} r.id = ? AND r.ns = ?", (id_number(ref.id), num)).fetchall()
+        found = conn.execute(f"{_ROW} r.id = ? AND r.ns = ?", (id_number(ref.id), num)).fetchall()
+        return [row for row in found if ref.kind == SESSION or not is_session(row)]
     address = (num, space_of(ref.kind, ref.minted), ref.key)
     return conn.execute(f"{_ROW} r.ns = ? AND r.space = ? AND r.key = ?", address).fetchall()
 

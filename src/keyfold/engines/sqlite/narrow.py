@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, cast
 
 import apsw
 
@@ -110,10 +112,10 @@ class Narrowing:
             ("created_at", "<", where.created_until),
         ):
             if moment is not None:
-                test(f"r.{column} {sign} ?", to_micros(moment))
+                test(f"r.{column} {sign} ?", to_micros(cast(datetime, moment)))
 
 
-def _marks(values: tuple[Any, ...]) -> str:
+def _marks(values: Sequence[Any]) -> str:
     return ", ".join("?" * len(values))
 
 

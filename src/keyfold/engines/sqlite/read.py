@@ -23,6 +23,7 @@ from keyfold.engines.sqlite.rows import (
     Row,
     Rows,
     id_number,
+    is_session,
     record_of,
     revision_from,
     space_of,
@@ -54,6 +55,8 @@ def find(conn: apsw.Connection, ref: Ref, clock: Clock) -> Row | None:
         if number is None:
             return None
         rows = conn.execute(_BY_ID, (ref.namespace, number)).fetchall()
+        if rows and is_session(rows[0]) and ref.kind != SESSION:
+            return None
     else:
         address = (ref.namespace, space_of(ref.kind, ref.minted), ref.key)
         rows = conn.execute(_BY_ADDRESS, address).fetchall()

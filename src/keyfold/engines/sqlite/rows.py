@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from keyfold.clock import EPOCH, from_micros, to_micros
 from keyfold.model import KINDS, Record, Revision, Taint
@@ -29,7 +29,7 @@ RECORD: Final = (
     "r.id, r.space, r.key, r.type, r.title, r.content, r.metadata, r.tags, r.session, r.revision, r.hash, "
     "r.created_at, r.updated_at, r.expires_at, r.pinned, r.taint, r.observed_at"
 )
-EXPIRES, SLOT, LENGTH = 13, 17, 18
+SPACE, EXPIRES, SLOT, LENGTH = 1, 13, 17, 18
 REVISION: Final = (
     "revision, content, title, type, metadata, tags, session, written_at, hash, pinned, expires_at"
 )
@@ -38,6 +38,11 @@ REVISION: Final = (
 def space_of(kind: str, minted: bool) -> int:
     """The number of a key space."""
     return _NUMBERS[kind, minted]
+
+
+def is_session(row: Row) -> bool:
+    """Whether a row read by RECORD is of a session."""
+    return cast(int, row[SPACE]) >= SESSION_SPACE
 
 
 def record_of(row: Row, namespace: str) -> Record:

@@ -37,6 +37,7 @@ from keyfold.engines.sqlite.rows import (
     folded_hash,
     folded_of,
     id_number,
+    is_session,
     pack_hash,
     pack_json,
     pack_time,
@@ -126,6 +127,8 @@ def _look_up(conn: apsw.Connection, intent: Intent) -> Row | None:
     if intent.id is not None:
         number = id_number(intent.id)
         rows = conn.execute(_BY_ID, (number, intent.namespace)).fetchall() if number else None
+        if rows and is_session(rows[0]) and intent.kind != SESSION:
+            return None
     elif intent.key is not None:
         address = (intent.namespace, space_of(intent.kind, intent.minted), intent.key)
         rows = conn.execute(_BY_ADDRESS, address).fetchall()
