@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from keyfold.errors import InvalidRequest
 
+MOST: Final = 2**31 - 1  # seconds (68 years), bytes, revisions: beyond this a setting is a mistake
 RESERVED_TYPES: Final = ("summary", "turn", "document", "session")  # what Keyfold writes itself
 
 
@@ -74,5 +75,5 @@ def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
 def _number(name: str, value: Any, least: int) -> None:
     whole = name in ("keep_revisions", "max_text_bytes")
     kind = int if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kind) or not value >= least:
-        raise InvalidRequest(name, f"must be a {'whole ' if whole else ''}number of at least {least}")
+    if isinstance(value, bool) or not isinstance(value, kind) or not least <= value <= MOST:
+        raise InvalidRequest(name, f"must be a {'whole ' if whole else ''}number from {least} to {MOST:,}")

@@ -49,6 +49,8 @@ def open_engine(url: str | os.PathLike[str] | None = None, *, config: Config | N
     """
     settings = config or Config()
     clock = settings.clock or system_clock
+    if settings.clock is not None and getattr(settings.clock(), "tzinfo", None) is None:
+        raise InvalidRequest("clock", "must give aware times, such as datetime.now(UTC)")
     where = default_store() if url is None else _text_of(url)
     scheme = _scheme_of(where)
     if scheme == "inmemory":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -52,6 +53,7 @@ GOOD: dict[str, Any] = {"user_id": "alice", "content": "text", "type": "decision
         ({"idempotency_key": "k" * 65}, "idempotency_key", "64"),
         ({"idempotency_key": ""}, "idempotency_key", "1 to 64"),
         ({"expect_revision": 1}, "expect_revision", "topic_key"),
+        ({"expires_at": "0001-01-01T00:00:00+14:00"}, "expires_at", "time"),
         ({"expect_revision": True, "topic_key": "k"}, "expect_revision", "whole number"),
     ],
 )
@@ -68,12 +70,16 @@ def test_a_bad_save_is_refused_by_field_and_changes_nothing(
     assert memory.mem_session_list("alice").total == 0
 
 
+def deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def test_deep_metadata_is_refused(memory: Memory) -> None:
-    deep: Any = 1
-    for _ in range(40):
-        deep = [deep]
     with pytest.raises(InvalidRequest, match="nested"):
-        memory.mem_save(**GOOD, metadata={"a": deep})
+        memory.mem_save(**GOOD, metadata={"a": deep(40)})
     assert memory.mem_stats("alice")["total"] == 0
 
 
@@ -105,6 +111,23 @@ def test_text_of_exactly_the_limit_is_stored_whole(memory: Memory) -> None:
         (lambda m: m.mem_search("alice", "x", filter=5), "filter"),
         (lambda m: m.mem_search("alice", "x", tags={"none": []}), "tags"),
         (lambda m: m.mem_search("alice", "x", since="2026-01-01"), "since"),
+        (lambda m: m.mem_search("alice", "x", since="9999-12-31T23:59:59-14:00"), "since"),
+        (lambda m: m.mem_search("alice", "x", limit=10**5000), "limit"),
+        (lambda m: m.mem_search("alice", "x", filter={"a": {"eq": float("nan")}}), "filter"),
+        (lambda m: m.mem_search("alice", "x", filter={"a": b"x"}), "filter"),
+        (lambda m: m.mem_search("alice", "x", filter={"a": {"eq": deep(5_000)}}), "filter"),
+        (lambda m: m.mem_list("alice", types=[]), "types"),
+        (lambda m: m.mem_list("alice", tags={"any": []}), "tags"),
+        (lambda m: m.mem_delete("alice", filter=Filter(types=[])), "types"),
+        (lambda m: m.mem_delete("alice", filter=Filter(tags=[])), "filter"),
+        (lambda m: m.mem_delete("alice", filter=Filter(topic_prefix="")), "filter"),
+        (lambda m: m.mem_delete("alice", 1, dry_run="no"), "dry_run"),
+        (lambda m: m.mem_get_observation("alice", 10**5000), "observation_id"),
+        (lambda m: m.mem_revision("alice", "<private>S</private>", revision=1), "observation_id"),
+        (
+            lambda m: m.mem_log_turn("alice", thread_id="t", index=0, role="u", text="x", tool_calls=5),
+            "tool_calls",
+        ),
         (lambda m: m.mem_list("alice", cursor="nonsense"), "cursor"),
         (lambda m: m.mem_list("alice", cursor=7), "cursor"),
         (lambda m: m.mem_get_observation("alice"), "observation_id"),
@@ -159,6 +182,8 @@ def test_a_cursor_of_another_listing_is_refused(memory: Memory) -> None:
         {"observation_types": ("summary",)},
         {"observation_types": ()},
         {"clock": 3},
+        {"dedup_window": float("inf")},
+        {"session_timeout": 1e12},
     ],
 )
 def test_a_bad_setting_is_refused_when_it_is_made(settings: dict[str, Any]) -> None:
@@ -198,3 +223,22 @@ def test_a_filter_takes_lists_a_mapping_and_texts_of_times(memory: Memory) -> No
 def test_a_store_that_is_not_a_path_is_refused(url: Any) -> None:
     with pytest.raises(InvalidRequest):
         Memory.open(url)
+
+
+def test_a_clock_without_an_offset_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="aware"):
+        Memory.open("inmemory:", config=Config(clock=datetime.now))
+
+
+def test_an_enumeration_of_texts_counts_as_its_text(memory: Memory) -> None:
+    class Who(str, Enum):  # noqa: UP042  # what older code uses
+        ALICE = "alice"
+        DECISION = "decision"
+
+    memory.mem_save(
+        Who.ALICE, Who.ALICE, type=Who.DECISION, title=Who.ALICE, tags=[Who.ALICE], topic_key=Who.ALICE
+    )
+    held = memory.mem_get_observation("alice", topic_key="alice")
+    assert held is not None
+    assert [held.content, held.type, held.title, *held.tags] == ["alice", "decision", "alice", "alice"]
+    assert type(held.type) is str

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from keyfold import AsyncMemory, Memory, NotFound
+from keyfold.contract.intents import Intent, Load
+from keyfold.model import SESSION
 from tests.conftest import SteppedClock
 
 NOTE: dict[str, Any] = {"type": "discovery", "title": "Note"}
@@ -181,3 +183,15 @@ def test_saves_under_way_at_once_share_one_new_session() -> None:
             return {receipt.session_id for receipt in await asyncio.gather(*saves)}
 
     assert len(asyncio.run(burst())) == 1
+
+
+def test_a_session_dated_far_ahead_captures_no_save(memory: Memory, clock: SteppedClock) -> None:
+    ahead = clock.moment + timedelta(days=4_000)
+    intent = Intent(
+        "alice", SESSION, "load", "ahead", type="active", title="Session", content="", load=Load(ahead, ahead)
+    )
+    memory.engine.store(intent)
+    saved = memory.mem_save("alice", "text", **NOTE)
+    assert saved.session_id != "ahead"
+    assert memory.mem_session_start("alice").session_id == saved.session_id
+    assert memory.mem_session_end("alice", session_id="ahead").status == "completed"

@@ -123,3 +123,10 @@ def test_a_megabyte_of_tags_is_redacted_in_linear_time(unit: str) -> None:
     redact(text)
     has_private(text)
     assert time.perf_counter() - began < 2
+
+
+def test_white_space_after_the_bracket_makes_a_region_only_when_a_closer_follows() -> None:
+    assert redact("a < private>b</private> c") == "a [REDACTED] c"
+    assert redact("<\tPRIVATE x='1' >b</ private >") == "[REDACTED]"
+    assert redact("public < private and more > less") == "public < private and more > less"
+    assert redact("</private> then < private>b") == "</private> then < private>b"

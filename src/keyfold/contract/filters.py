@@ -10,12 +10,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from math import isfinite
 from types import NoneType
 from typing import Any, Final, Literal
 
 from keyfold.clock import from_text
 from keyfold.errors import InvalidRequest
 from keyfold.model import Record, plain
+from keyfold.text.check import bad_character
 
 Operator = Literal["eq", "ne", "gt", "gte", "lt", "lte", "in"]
 OPERATORS: Final[tuple[Operator, ...]] = ("eq", "ne", "gt", "gte", "lt", "lte", "in")
@@ -99,6 +101,8 @@ def _words(name: str, given: Any) -> tuple[str, ...]:
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise InvalidRequest(name, "must be a list of strings")
     words = tuple(given)
+    if not words and not isinstance(given, tuple) and name in ("types", "tags_any"):
+        raise InvalidRequest(name, "is an empty list, which nothing can match; leave it out to match all")
     if not all(isinstance(word, str) for word in words):
         raise InvalidRequest(name, "must be a list of strings")
     return words
@@ -134,7 +138,7 @@ def conditions(where: Mapping[str, Any]) -> tuple[Condition, ...]:
             raise InvalidRequest("filter", "every metadata key must be a non-empty string")
         path = (key,)
         if not isinstance(wanted, Mapping):
-            found.append(Condition(path, "eq", wanted))
+            found.append(Condition(path, "eq", _json_value(wanted)))
             continue
         if not wanted:
             raise InvalidRequest(
@@ -158,12 +162,29 @@ def _condition(path: tuple[str, ...], operator: Any, value: Any) -> Condition:
     if operator == "in":
         if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
             raise InvalidRequest("filter", "the operator in takes a list of values")
-        return Condition(path, operator, tuple(value))
+        return Condition(path, operator, tuple(_json_value(item) for item in value))
     if operator in ("gt", "gte", "lt", "lte") and (
         isinstance(value, bool) or not isinstance(value, (int, float, str))
     ):
         raise InvalidRequest("filter", f"the operator {operator} takes a number or a string")
-    return Condition(path, operator, value)
+    return Condition(path, operator, _json_value(value))
+
+
+def _json_value(value: Any, depth: int = 16) -> Any:
+    """The value as metadata could hold it; anything else can match nothing, and is refused."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        if bad_character(value) is not None:
+            raise InvalidRequest("filter", "holds a NUL or a lone surrogate, which no record holds")
+        return value
+    if isinstance(value, float) and isfinite(value):
+        return value
+    if isinstance(value, (list, tuple)) and depth:
+        return [_json_value(item, depth - 1) for item in value]
+    if isinstance(value, Mapping) and depth:
+        return {str(key): _json_value(item, depth - 1) for key, item in value.items()}
+    raise InvalidRequest("filter", "holds a value that JSON cannot say, or one nested more than 16 deep")
 
 
 def matches(record: Record, where: Filter) -> bool:

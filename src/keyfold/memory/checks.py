@@ -66,7 +66,7 @@ def refuse_over(field: str, value: str, limit: int) -> None:
 def _as_string(field: str, value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidRequest(field, f"must be a string, not {type(value).__name__}")
-    return str(value)
+    return str.__str__(value)  # str(value) would give an enumeration's name, not its text
 
 
 def name(field: str, value: Any) -> str:
@@ -92,8 +92,8 @@ def _name(field: str, value: str) -> str:
 
 def observation_type(config: Config, value: Any) -> str:
     """A type that the configuration allows."""
-    if value in config.observation_types and isinstance(value, str):
-        return value
+    if isinstance(value, str) and value in config.observation_types:
+        return str.__str__(value)
     allowed = ", ".join(config.observation_types)
     if isinstance(value, str) and value in RESERVED_TYPES:
         raise InvalidRequest("type", f"{value!r} is reserved (Keyfold writes it itself); allowed: {allowed}")
@@ -192,7 +192,7 @@ def moment(field: str, value: Any) -> datetime | None:
     if isinstance(value, str):
         try:
             return from_text(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise InvalidRequest(
                 field, "is not a time such as 2026-01-31T12:00:00Z (an offset is needed)"
             ) from None
@@ -225,8 +225,9 @@ def whole(field: str, value: Any, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidRequest(field, f"must be a whole number, not {type(value).__name__}")
     if not low <= value <= high:
-        raise InvalidRequest(field, f"is {value}; {low:,} to {high:,} are allowed")
-    return value
+        told = value if value.bit_length() < 64 else "a very large number"
+        raise InvalidRequest(field, f"is {told}; {low:,} to {high:,} are allowed")
+    return int(value)
 
 
 def idempotency_key(value: Any) -> str | None:
@@ -244,12 +245,19 @@ def idempotency_key(value: Any) -> str | None:
 
 def record_id(value: Any) -> str:
     """An id as text; an int is accepted wherever an id is."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if isinstance(value, str) and value and len(value) <= MAX_NAME_BYTES:
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 64:
+        return str(int(value))
+    if isinstance(value, str) and value and len(value) <= MAX_NAME_BYTES and not has_private(value):
         refuse_bad_characters("observation_id", value)
-        return value
+        return str.__str__(value)
     raise InvalidRequest("observation_id", "must be an id that Keyfold gave, as text or a whole number")
+
+
+def switch(field: str, value: Any) -> bool:
+    """True or False, and nothing that only looks like it."""
+    if not isinstance(value, bool):
+        raise InvalidRequest(field, f"must be true or false, not {type(value).__name__}")
+    return value
 
 
 def choice(field: str, value: Any, allowed: Sequence[str]) -> Any:

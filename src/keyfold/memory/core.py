@@ -69,16 +69,20 @@ def current_session(core: Core, user: str, session_id: str | None) -> Plan[Sessi
     own = core.sessions.get(user)
     if own is not None:
         return SessionUse(own, alive_since=alive_since)
-    newest = yield from newest_active(user, alive_since)
+    newest = yield from newest_active(user, alive_since, alive_since + 2 * core.timeout)
     if newest is not None:
         return SessionUse(newest, alive_since=alive_since)
     # writes that are under way at once open one session between them, not one each
     return SessionUse(core.opening.setdefault(user, str(uuid4())), opens=True)
 
 
-def newest_active(user: str, alive_since: datetime | None) -> Plan[str | None]:
-    """The id of the user's active session with the newest activity, or None."""
-    where = Filter(types=(ACTIVE,), updated_since=alive_since)
+def newest_active(user: str, alive_since: datetime | None, until: datetime | None) -> Plan[str | None]:
+    """The id of the user's active session with the newest activity, or None.
+
+    One whose activity lies far in the future (an import from a machine with a wrong clock) must not capture
+    every save until then: `until` leaves it out.
+    """
+    where = Filter(types=(ACTIVE,), updated_since=alive_since, updated_until=until)
     page = yield from calls.page(Query(user, kinds=(SESSION,), where=where, limit=1, want_total=False))
     return page.items[0].key if page.items else None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keyfold.contract import calls
-from keyfold.contract.filters import EVERYTHING
+from keyfold.contract.filters import EVERYTHING, Filter
 from keyfold.contract.intents import Selector
 from keyfold.errors import InvalidRequest
 from keyfold.flow import Plan
@@ -35,8 +35,9 @@ def mem_delete(
     any more, else says what that waits for. `dry_run` only counts. A filter must say something.
     """
     user = checks.name("user_id", user_id)
-    given = [observation_id is not None, topic_key is not None, filter is not None, all is True]
-    if sum(given) != 1 or all not in (True, False):
+    everything, dry = checks.switch("all", all), checks.switch("dry_run", dry_run)
+    given = [observation_id is not None, topic_key is not None, filter is not None, everything]
+    if sum(given) != 1:
         raise InvalidRequest(
             "mem_delete", "give exactly one of observation_id, topic_key, filter or all=True"
         )
@@ -52,13 +53,13 @@ def mem_delete(
         "id": None if observation_id is None else checks.record_id(observation_id),
         "topic_key": topic_key,
         "filter": parts["where"].digest() if "where" in parts else None,
-        "all": all,
+        "all": everything,
         "reach": far,
     }
-    key = None if dry_run else core.idempotency("mem_delete", idempotency_key, body)
-    selector = Selector(user, reach=far, dry_run=bool(dry_run), idempotency=key, **parts)
+    key = None if dry else core.idempotency("mem_delete", idempotency_key, body)
+    selector = Selector(user, reach=far, dry_run=dry, idempotency=key, **parts)
     result = yield from calls.forget(selector)
-    if all and not dry_run:
+    if everything and not dry:
         core.sessions.pop(user, None)
         core.ended.pop(user, None)
     return result
@@ -68,7 +69,7 @@ def _filter(filter: FilterLike) -> Any:
     where = narrowed(
         types=None, types_exclude=None, tags=None, topic_prefix=None, filter=filter, since=None, until=None
     )
-    if where == EVERYTHING or (isinstance(filter, Mapping) and not filter):
+    if where in (EVERYTHING, Filter(topic_prefix="")) or (isinstance(filter, Mapping) and not filter):
         raise InvalidRequest(
             "filter", "is empty, which would forget everything; say all=True if that is meant"
         )

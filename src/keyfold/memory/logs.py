@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -45,7 +45,7 @@ def mem_log_turn(
     place = checks.whole("index", index, 0, checks.MAX_INDEX)
     who = checks.text("role", role, ROLE_BYTES)
     checks.choice("wait", wait, ("accepted", "listed", "settled"))
-    if isinstance(tool_calls, (str, bytes, Mapping)):
+    if isinstance(tool_calls, (str, bytes, Mapping)) or not isinstance(tool_calls, Iterable):
         raise InvalidRequest("tool_calls", "must be a list")
     used = checks.json_value("tool_calls", list(tool_calls))
     content, digest = prepare(checks.content(core.config, "text", text, blank=bool(used)))

@@ -53,7 +53,7 @@ def narrowed(
         where = replace(where, metadata=conditions(filter))
     given: dict[str, Any] = {}
     if types is not None:
-        given["types"] = checks.tag_list("types", types)
+        given["types"] = _some("types", checks.tag_list("types", types))
     if types_exclude is not None:
         given["types_exclude"] = checks.tag_list("types_exclude", types_exclude)
     if tags is not None:
@@ -77,8 +77,14 @@ def _tag_filter(tags: Iterable[str] | Mapping[str, Iterable[str]]) -> dict[str, 
     if "all" in tags:
         found["tags"] = checks.tag_list("tags", tags["all"])
     if "any" in tags:
-        found["tags_any"] = checks.tag_list("tags", tags["any"])
+        found["tags_any"] = _some("tags", checks.tag_list("tags", tags["any"]))
     return found
+
+
+def _some(name: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    if not wanted:
+        raise InvalidRequest(name, "is an empty list, which nothing can match; leave it out to match all")
+    return wanted
 
 
 def mem_get_observation(

@@ -103,7 +103,7 @@ def _reusable(core: Core, user: str, alive_since: datetime) -> Plan[str | None]:
         record = yield from _session_record(user, own)
         if record is not None and record.type == ACTIVE and record.updated_at >= alive_since:
             return own
-    return (yield from newest_active(user, alive_since))
+    return (yield from newest_active(user, alive_since, alive_since + 2 * core.timeout))
 
 
 def _session_record(user: str, key: str) -> Plan[Record | None]:
@@ -231,7 +231,7 @@ def _endable(core: Core, user: str, *, idempotent: bool) -> Plan[str]:
         if idempotent:
             return ended
         raise NotFound(f"session {ended!r:.200} was ended already; pass session_id to end another one")
-    newest = yield from newest_active(user, None)
+    newest = yield from newest_active(user, None, core.now() + core.timeout)
     if newest is None:
         raise NotFound("no session of this user is open; mem_session_start opens one")
     return newest

@@ -5,6 +5,8 @@ The rules (they fail closed: where it is unclear, text is removed, not kept):
 - tag names are matched in any case; attributes and white space inside a tag are allowed;
 - nested regions are one region; a stray closer without an opener is ordinary text;
 - an opener that is never closed, or whose tag lacks its ``>``, redacts to the end;
+- with white space after its ``<`` an opener counts when it is whole and a closer follows:
+  ``< private>x</private>`` is a region, "public < private" in prose is not;
 - ``<private/>`` is an opener; ``<privateer>`` and ``<private-key>`` are not tags.
 """
 
@@ -16,7 +18,9 @@ REDACTED = "[REDACTED]"
 # number of times however many tags there are: the scan is linear. Group 1 is the rest of
 # an opener's tag; it is None when the tag is broken (another "<" or the end of the text
 # comes before its ">"). An attribute value that holds "<" counts as broken too.
-_TAG = re.compile(r"<private(?![\w-])([^<>]*>)?|</\s*private\s*>", re.IGNORECASE)
+_TAG = re.compile(
+    r"<private(?![\w-])([^<>]*>)?|</\s*private\s*>|<\s+private(?![\w-])([^<>]*>)", re.IGNORECASE
+)
 
 # For keys: anything that looks like the tag, whole or not, opener or closer.
 _ANY_TAG = re.compile(r"</?\s*private(?![\w-])", re.IGNORECASE)
@@ -41,16 +45,21 @@ def redact_count(text: str) -> tuple[str, int]:
     kept: list[str] = []
     depth = 0
     start = 0  # where the text not yet copied begins, while outside a region
-    for tag in _TAG.finditer(text):
+    tags = list(_TAG.finditer(text))
+    closers = [number for number, tag in enumerate(tags) if tag[0][1] == "/"]
+    last_closer = closers[-1] if closers else -1
+    for number, tag in enumerate(tags):
         if tag[0][1] == "/":
             if depth == 1:
                 start = tag.end()
             depth = max(0, depth - 1)
             continue
+        if tag[2] is not None and number > last_closer:
+            continue
         if depth == 0:
             kept += text[start : tag.start()], REDACTED
         depth += 1
-        if tag[1] is None:
+        if tag[1] is None and tag[2] is None:
             break
     if not kept:
         return text, 0

@@ -174,7 +174,9 @@ class SqliteEngine:
             return self._read(lambda conn, _: work(conn))  # type: ignore[no-any-return]  # what work returns
         result: DeleteResult = self._write(work)
         erased = self._erase_inline()
-        return DeleteResult(result.deleted, result.ids, bool(gone or result.deleted) and erased, False, result.replayed)
+        return DeleteResult(
+            result.deleted, result.ids, bool(gone or result.deleted) and erased, False, result.replayed
+        )
 
     def _erase_inline(self) -> bool | str:
         if self._path != connect.MEMORY and forget.size(self._path) > forget.INLINE:
