@@ -185,6 +185,29 @@ def test_a_newer_version_is_refused_before_anything_is_written(engine: InMemoryE
     assert engine.namespaces() == []
 
 
+@pytest.mark.parametrize("header", ['{"format":"keyfold","version":2}', '{"format":"other","version":1}'])
+def test_a_header_further_down_that_cannot_be_read_costs_only_what_it_heads(
+    header: str, engine: InMemoryEngine, file_of: Any, record: Any
+) -> None:
+    first, third = (file_of(record(key=key)) for key in ("one", "three"))
+    foreign = [header, "{SECRET", *file_of(record(key="two"))[1:]]
+    report = import_keyfold(engine, [*first, *foreign, *third])
+    assert [item.line for item in report.skipped] == [4]
+    assert report.skipped[0].reason.endswith("what it heads is not read")
+    assert {item.key for item in engine.page(Query("alice")).items} == {"one", "three"}
+    cut = import_keyfold(engine, [*first[:2], *foreign])
+    assert [item.line for item in cut.skipped] == [3, 3]
+    assert "the export before it has no closing line" in cut.skipped[1].reason
+    with pytest.raises(InvalidRequest):
+        import_keyfold(engine, [*foreign, *first])
+
+
+def test_a_second_export_that_was_cut_is_noticed(engine: InMemoryEngine, file_of: Any, record: Any) -> None:
+    lines = file_of(record())
+    report = import_keyfold(engine, [*lines, lines[0]])
+    assert [item.where for item in report.skipped] == ["end of input"]
+
+
 def test_a_dry_run_says_what_would_happen_and_writes_nothing(
     engine: InMemoryEngine, file_of: Any, record: Any
 ) -> None:

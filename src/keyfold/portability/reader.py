@@ -39,8 +39,9 @@ def import_keyfold(
     """Load an export into a store. Importing it again changes nothing.
 
     `lines` come from an export or a file opened in binary (a byte order mark and CRLF are tolerated).
-    With `namespace` only that namespace's records are taken. InvalidRequest when the header is of a newer
-    version; everything else that is wrong is reported by line and skipped, and the rest goes in.
+    With `namespace` only that namespace's records are taken. InvalidRequest when the first header is of
+    another format or a newer version; everything else that is wrong, a later header with what it heads
+    included, is reported by line and skipped, and the rest goes in.
     """
     report = Report(format=FORMAT, dry_run=dry_run)
     loader = Loader(engine, report, config or Config(), dry_run=dry_run, progress=progress)
@@ -56,11 +57,24 @@ def import_keyfold(
 def _drafts(lines: Iterable[str | bytes], report: Report) -> Iterator[Draft]:
     number = records = 0
     whole = False  # whether the last line was a closing one (or is reported already)
+    begun = False  # whether a header or a record was read
+    foreign = False  # whether this is below a header that cannot be read
     for number, line in enumerate(lines, 1):
         try:
             value = _value(line)
             if value is None:
                 continue
+            if "format" in value:
+                foreign = _is_foreign(value, number, report, first=not begun)
+                if foreign and records and not whole:
+                    report.skip(f"line {number}", "the export before it has no closing line", number)
+                begun, whole = True, foreign
+                records = 0 if foreign else records
+                continue
+            if foreign:
+                foreign = "end" not in value
+                continue
+            begun = True
             whole = value.get("end") == FORMAT
             if whole:
                 given = value.get("records")
@@ -69,13 +83,13 @@ def _drafts(lines: Iterable[str | bytes], report: Report) -> Iterator[Draft]:
                     problem = f"it closes {told}, but {records} stand before it"
                     report.skip(f"line {number}", problem, number)
                 records = 0
-            elif "format" in value:
-                _check_header(value)
             else:
                 draft = read_record(value, number)
                 records += 1
                 yield draft
         except BadInput as error:
+            if foreign:
+                continue
             report.skip(f"line {number}", str(error), number)
             records += 1  # it stood for one
             whole = True
@@ -94,6 +108,18 @@ def _value(line: str | bytes) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise BadInput("not a JSON object")
     return value
+
+
+def _is_foreign(value: dict[str, Any], number: int, report: Report, *, first: bool) -> bool:
+    """Whether a header is one that this program cannot read: InvalidRequest for the first, else it is reported."""
+    try:
+        _check_header(value)
+    except InvalidRequest as error:
+        if first:
+            raise
+        report.skip(f"line {number}", f"{error.problem}; what it heads is not read", number)
+        return True
+    return False
 
 
 def _check_header(value: dict[str, Any]) -> None:
