@@ -15,6 +15,7 @@ from keyfold.model import Config
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]{1,}):(//)?")
 _LATER: Final = ("postgresql", "postgres", "mem0", "cognee", "supermemory", "cortexdb", "tinyhumans")
+_ELSEWHERE: Final = "name another store with --store or KEYFOLD_STORE (in Python: open it by its path)"
 _FORMS: Final = "a path such as memory.db, sqlite:///path, :memory: or inmemory:"
 
 
@@ -24,12 +25,23 @@ def default_store() -> str:
     The folder is that of platformdirs: XDG_DATA_HOME or ~/.local/share, ~/Library/Application Support on
     macOS, LOCALAPPDATA on Windows.
     """
-    folder = data_folder() / "keyfold"
+    path = default_path()
+    folder = path.parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"cannot make the folder of the default store, {folder}: {error.strerror}") from None
-    return str(folder / "memory.db")
+        raise StoreError(
+            f"cannot make the folder of the default store, {folder}: {error.strerror}; {_ELSEWHERE}"
+        ) from None
+    return str(path)
+
+
+def default_path() -> Path:
+    """Where the per-user default store is, or would be: nothing is made."""
+    try:
+        return data_folder() / "keyfold" / "memory.db"
+    except RuntimeError:
+        raise StoreError(f"cannot tell your home folder, where the default store is; {_ELSEWHERE}") from None
 
 
 def data_folder() -> Path:
@@ -83,6 +95,15 @@ def _text_of(url: Any) -> str:
         if isinstance(path, str):
             return path
     raise InvalidRequest("store", f"must be text or a path, not {type(url).__name__}; use {_FORMS}")
+
+
+def embedded_file(url: str | None = None) -> str | None:
+    """The file of an embedded store, whether it is there or not; None for other engines and a store in memory."""
+    where = default_store() if url is None else str(url)
+    if _scheme_of(where) not in ("sqlite", ""):
+        return None
+    path = _path_of(where)
+    return None if path == ":memory:" else path
 
 
 def _scheme_of(where: str) -> str:

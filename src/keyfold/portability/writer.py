@@ -25,19 +25,29 @@ VERSION: Final = 1
 PAGE: Final = 500
 
 
-def export(engine: Engine, *, namespace: str | None = None) -> Iterator[str]:
-    """The lines of an export, each with its line end; of one namespace, or of all."""
+def export(
+    engine: Engine, *, namespace: str | None = None, kinds: dict[str, int] | None = None
+) -> Iterator[str]:
+    """The lines of an export, each with its line end; of one namespace, or of all. `kinds` counts them by kind."""
     yield _line({"format": FORMAT, "version": VERSION})
     total = 0
     for name in sorted(engine.namespaces()) if namespace is None else [namespace]:
         for record, past in records_of(engine, name):
             total += 1
+            if kinds is not None:
+                kinds[record.kind] = kinds.get(record.kind, 0) + 1
             yield _line(record_form(record, past))
     yield _line({"end": FORMAT, "records": total})
 
 
-def export_file(engine: Engine, path: str | Path, *, namespace: str | None = None) -> int:
-    """Write an export to a file and return the number of records.
+def export_file(
+    engine: Engine,
+    path: str | Path,
+    *,
+    namespace: str | None = None,
+    kinds: dict[str, int] | None = None,
+) -> int:
+    """Write an export to a file and return the number of records, sessions included (`kinds` counts by kind).
 
     It is written beside its destination and renamed when it is complete and on disk, so that what was
     there before stays whole until then. StoreError when it cannot be written.
@@ -50,7 +60,7 @@ def export_file(engine: Engine, path: str | Path, *, namespace: str | None = Non
         raise StoreError(f"cannot write an export to {target}: {error.strerror}") from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
-            for line in export(engine, namespace=namespace):
+            for line in export(engine, namespace=namespace, kinds=kinds):
                 out.write(line)
                 lines += 1
             out.flush()
