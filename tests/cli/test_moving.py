@@ -140,3 +140,29 @@ def test_a_real_memory_of_engrams_makes_the_whole_way(keyfold: Any, tmp_path: Pa
     assert keyfold("import", str(first), "--store", other).code == 0
     assert keyfold("export", "--output", str(second), "--store", other).code == 0
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_an_export_counts_records_and_sessions_apart(keyfold: Any, saved: Any, tmp_path: Path) -> None:
+    saved("one", topic="k")
+    saved("two", topic="other")
+    file = str(tmp_path / "a.jsonl")
+    assert keyfold("export", "--output", file).err == f"keyfold: wrote 2 records and 1 session to {file}\n"
+    document = keyfold("export", "--output", file, "--json").document
+    assert document == {"records": 3, "kinds": {"observation": 2, "session": 1}, "output": file}
+
+
+def test_an_import_that_changes_nothing_tells_of_no_revisions_and_stubs(keyfold: Any, tmp_path: Path) -> None:
+    at = "2026-03-01 10:00:0"
+    entries = [
+        {"id": n, "sync_id": f"obs-{n}", "session_id": "s", "type": "feature", "title": "t", "content": f"c{n}",
+         "project": "shop", "topic_key": "k", "created_at": f"{at}{n}", "updated_at": f"{at}{n}"}
+        for n in (1, 2)
+    ]  # fmt: skip
+    file = tmp_path / "engram.json"
+    file.write_text(json.dumps({"sessions": None, "observations": entries, "prompts": None}))
+    first, again = (keyfold("import", str(file)).out for _ in range(2))
+    assert "past revision" in first
+    assert "a stub each" in first
+    assert again.startswith("nothing changed")
+    assert "past revision" not in again
+    assert "a stub each" not in again

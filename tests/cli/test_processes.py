@@ -139,3 +139,67 @@ def test_building_the_grammar_imports_no_engine_and_no_json(tmp_path: Path) -> N
         "keyfold.portability",
         "difflib",
     }
+
+
+FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+
+
+def into(tmp_path: Path, redirection: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command with its standard output redirected by a shell."""
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "keyfold", *arguments],
+        capture_output=True,
+        env=environment(tmp_path),
+        timeout=60,
+        check=False,
+    )
+
+
+@FULL
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("get", "--topic", "k"),
+        ("get", "--topic", "k", "--json"),
+        ("export",),
+        ("list",),
+        ("stats",),
+        ("--help",),
+        ("--version",),
+    ],
+)
+def test_a_standard_output_that_is_full_is_told_and_ends_with_3(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    save(tmp_path, "word " * 50_000)
+    done = into(tmp_path, ">/dev/full", *words)
+    assert done.returncode == 3
+    told = b"cannot write to standard output: No space left on device"
+    if "--json" in words:
+        assert json.loads(done.stderr)["error"]["message"].encode() == told
+    else:
+        assert done.stderr == b"keyfold: " + told + b"\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+def test_a_standard_output_that_is_closed_is_told_and_ends_with_3(tmp_path: Path) -> None:
+    save(tmp_path, "word")
+    for words in (("get", "--topic", "k"), ("topics",), ("export",), ("context", "--json")):
+        done = into(tmp_path, ">&-", *words)
+        assert done.returncode == 3, words
+        assert b"cannot write to standard output: it is closed" in done.stderr
+        assert b"Traceback" not in done.stderr
+    done = into(tmp_path, ">&-", "export", "--output", str(tmp_path / "a.jsonl"))
+    assert done.returncode == 0
+    assert into(tmp_path, "2>&-", "get", "9").returncode == 1
+
+
+@FULL
+def test_a_change_that_could_not_be_told_is_said_to_be_made(tmp_path: Path) -> None:
+    words = ("save", "--type", "decision", "--title", "t", "--topic", "new", "x")
+    made = b"; the change to the store was made\n"
+    assert into(tmp_path, ">/dev/full", *words).stderr.endswith(made)
+    assert run(tmp_path, "get", "--topic", "new").returncode == 0
+    assert not into(tmp_path, ">/dev/full", *words).stderr.endswith(made)  # it was there already
+    for words in (("session", "start"), ("session", "end"), ("forget", "--topic", "new", "--yes")):
+        assert into(tmp_path, ">/dev/full", *words).stderr.endswith(made), words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from keyfold.cli.inputs import store_of
+from keyfold.cli.inputs import existing_store
 from keyfold.cli.output import Output
 from keyfold.errors import Unsupported
 from keyfold.model import plain
@@ -13,7 +13,7 @@ from keyfold.registry import open_engine
 
 def doctor(args: Namespace, output: Output) -> int:
     """keyfold doctor"""
-    engine = open_engine(store_of(args))
+    engine = open_engine(existing_store(args))
     try:
         health = engine.health()
         erased: bool | str | None = None
@@ -22,6 +22,7 @@ def doctor(args: Namespace, output: Output) -> int:
             if erase is None:
                 raise Unsupported(f"the {engine.capabilities.engine} engine has no erasure of its own to run")
             erased = erase()
+            output.changed = erased is True
     finally:
         engine.close()
     done = erased is None or erased is True

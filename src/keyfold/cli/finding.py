@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from keyfold.cli.inputs import filters_of, opened, user_of
+from keyfold.cli.inputs import filters_of, looked_into, user_of
 from keyfold.cli.output import Output, counted, inline, when
 
 
 def search(args: Namespace, output: Output) -> int:
     """keyfold search"""
-    with opened(args) as memory:
+    user = user_of(args)
+    with looked_into(args, output) as memory:
         results = memory.mem_search(
-            user_of(args), " ".join(args.query), limit=args.limit, explain=args.explain, **filters_of(args)
+            user,
+            " ".join(args.query),
+            limit=args.limit,
+            explain=args.explain,
+            reach=args.reach,
+            **filters_of(args),
         )
     if output.json:
         output.document(results.to_dict())
         return 0 if results else 1
     for hit in results:
         name = f"  {hit.topic_key}" if hit.topic_key is not None else ""
+        whose = f"  of {inline(hit.user_id)}" if hit.user_id != user else ""
         output.line(
-            f"{hit.id}  {inline(hit.title)}  [{hit.type}]{name}  {hit.score:.2f}  {when(hit.updated_at)}"
+            f"{hit.id}  {inline(hit.title)}  [{hit.type}]{name}{whose}  {hit.score:.2f}  {when(hit.updated_at)}"
         )
         output.line(f"    {inline(hit.snippet)}")
         if hit.explain:
@@ -29,23 +36,25 @@ def search(args: Namespace, output: Output) -> int:
         output.note("keyfold: nothing matched")
         return 1
     if results.truncated:
-        output.note(f"keyfold: {len(results)} of {results.total:,} matches; --limit shows more")
+        output.note(f"keyfold: {len(results):,} of {results.total:,} matches; --limit shows more")
     return 0
 
 
 def listing(args: Namespace, output: Output) -> int:
     """keyfold list"""
-    with opened(args) as memory:
-        page = memory.mem_list(user_of(args), limit=args.limit, cursor=args.cursor, **filters_of(args))
+    with looked_into(args, output) as memory:
+        page = memory.mem_list(
+            user_of(args), limit=args.limit, cursor=args.cursor, reach=args.reach, **filters_of(args)
+        )
     if output.json:
         output.document(page.to_dict())
         return 0 if page else 1
-    output.table(
-        [
-            (record.id, when(record.updated_at), record.type, record.topic_key or "-", record.title)
-            for record in page
-        ]
-    )
+    far = args.reach != "exact"
+    rows = [
+        (record.id, when(record.updated_at), record.type, record.topic_key or "-", record.title)
+        for record in page
+    ]
+    output.table([(item.user_id, *row) for item, row in zip(page, rows, strict=True)] if far else rows)
     if not page:
         output.note("keyfold: there is nothing to list")
         return 1

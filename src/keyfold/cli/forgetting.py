@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from keyfold.cli.inputs import filters_of, opened, user_of
+from keyfold.cli.inputs import filters_of, looked_into, user_of
 from keyfold.cli.output import Output, counted
 from keyfold.errors import InvalidRequest
 from keyfold.memory.reads import narrowed
@@ -17,14 +17,17 @@ def forget(args: Namespace, output: Output) -> int:
     """keyfold forget"""
     target = _target(args)
     user = user_of(args)
-    with opened(args) as memory:
-        foreseen = memory.mem_delete(user, **target, dry_run=True)
-        if args.dry_run or not (foreseen.deleted or args.all):
-            return _told(foreseen, output)
-        if not args.yes and not _agreed(foreseen.deleted, user):
-            output.note("keyfold: nothing was forgotten")
-            return 1
+    with looked_into(args, output) as memory:
+        if args.dry_run:
+            return _told(memory.mem_delete(user, **target, dry_run=True), output)
+        if not args.yes:
+            foreseen = memory.mem_delete(user, **target, dry_run=True)
+            if (foreseen.deleted or args.all) and not _agreed(foreseen.deleted, user):
+                output.note("keyfold: nothing was forgotten")
+                return 1
+        # also where the count is 0: the text of what has expired is in the store until it is forgotten
         result = memory.mem_delete(user, **target)
+        output.changed = bool(result.deleted)
     return _told(result, output)
 
 
@@ -32,7 +35,7 @@ def _target(args: Namespace) -> dict[str, Any]:
     """What to forget, as mem_delete takes it: exactly one of the four ways to say it."""
     filters = filters_of(args)
     given = {key: value for key, value in filters.items() if key != "filter"}
-    where = narrowed(**given, types_exclude=None, filter=filters["filter"])
+    where = narrowed(**given, filter=filters["filter"])
     ways = [args.id is not None, args.topic is not None, args.all, not where.empty]
     if sum(ways) != 1:
         raise InvalidRequest(
@@ -63,6 +66,8 @@ def _told(result: DeleteResult, output: Output) -> int:
         return 0 if result.deleted else 1
     if not result.deleted:
         output.note("keyfold: nothing matched, nothing was forgotten")
+        if isinstance(result.erased, str):
+            output.note(f"keyfold: the bytes of what had expired are not erased yet: {result.erased}")
         return 1
     if result.dry_run:
         output.line(f"would forget {counted(result.deleted, 'record')}")

@@ -8,13 +8,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from keyfold.errors import InvalidRequest
+from keyfold.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from keyfold.cli.output import Output
     from keyfold.memory import Memory
 
 _SPAN: Final = re.compile(r"(\d{1,9})([smhdw])")
@@ -42,6 +44,52 @@ def opened(args: Namespace) -> Iterator[Memory]:
 
     with Memory.open(store_of(args)) as memory:
         yield memory
+
+
+@contextmanager
+def looked_into(args: Namespace, output: Output) -> Iterator[Memory]:
+    """The memory that a command only reads: an empty one, and a note, where the store's file is not there."""
+    from keyfold.memory import Memory
+
+    with Memory.open(readable_store(args, output)) as memory:
+        yield memory
+
+
+def readable_store(args: Namespace, output: Output) -> str | None:
+    """The store of a command that must not make one: an empty one in memory where there is none yet."""
+    missing = missing_file(store_of(args))
+    if missing is None:
+        return store_of(args)
+    output.aside(_none_yet(missing))
+    return ":memory:"
+
+
+def existing_store(args: Namespace) -> str | None:
+    """The store of a command that makes no sense without one. NotFound where there is none yet."""
+    missing = missing_file(store_of(args))
+    if missing is not None:
+        raise NotFound(_none_yet(missing))
+    return store_of(args)
+
+
+def _none_yet(path: str) -> str:
+    return f"there is no store at {path:.500} yet; keyfold save makes it"
+
+
+def missing_file(url: str | None) -> str | None:
+    """The file of an embedded store that opening would create; None where there is one, and for other stores."""
+    from keyfold.registry import default_path, embedded_file
+
+    path = embedded_file(str(default_path()) if url is None else url)
+    if path is None:
+        return None
+    try:
+        Path(path).stat()
+    except FileNotFoundError:
+        return path
+    except (OSError, ValueError):  # opening it says what is the matter
+        return None
+    return None
 
 
 def record_of(args: Namespace) -> dict[str, Any]:
@@ -72,7 +120,12 @@ def text_of(value: str, field: str) -> str:
 
 def metadata_of(pairs: list[str] | None) -> dict[str, Any]:
     """`k=v` pairs: v is read as JSON when it is a JSON scalar, else it is text."""
-    return dict(_pair(pair) for pair in pairs or ())
+    found: dict[str, Any] = {}
+    for key, value in map(_pair, pairs or ()):
+        if key in found:
+            raise InvalidRequest("--meta", f"says {key!r:.200} twice; a key has one value")
+        found[key] = value
+    return found
 
 
 def _pair(pair: str) -> tuple[str, Any]:
@@ -92,29 +145,43 @@ def _no_constant(_name: str) -> None:
     raise ValueError("NaN and Infinity are not JSON")
 
 
-def expiry_of(value: str) -> datetime | str | None:
-    """When a memory ends: a span from now, a time as it was typed, or None for `never`."""
+def expiry_of(value: str) -> datetime | None:
+    """When a memory ends: a span from now, a time to come, or None for `never`."""
     if value == "never":
         return None
-    span = _span("--expires", value)
-    return value if span is None else _shifted("--expires", span)
+    from keyfold.clock import system_clock
+
+    moment = _moment("--expires", value, +1, "a span such as 30d (s m h d w), `never`")
+    if moment <= system_clock():
+        raise InvalidRequest(
+            "--expires", "is not in the future; keyfold forget removes what is no longer wanted"
+        )
+    return moment
 
 
-def since_of(field: str, value: str | None) -> datetime | str | None:
-    """A bound of time: a span before now, or a time as it was typed."""
-    if value is None:
-        return None
+def since_of(field: str, value: str | None) -> datetime | None:
+    """A bound of time: a span before now, or a time."""
+    return None if value is None else _moment(field, value, -1, "a span such as 7d (s m h d w)")
+
+
+def _moment(field: str, value: str, direction: int, forms: str) -> datetime:
+    """The time that was typed, or that a span from now in a direction leads to."""
     span = _span(field, value)
-    return value if span is None else _shifted(field, -span)
+    if span is not None:
+        return _shifted(field, span * direction)
+    from keyfold.clock import from_text
+
+    try:
+        return from_text(value)
+    except (ValueError, OverflowError):
+        raise InvalidRequest(
+            field, f"must be {forms} or a time such as 2026-01-31T12:00:00Z (RFC 3339; an offset is needed)"
+        ) from None
 
 
 def _span(field: str, value: str) -> timedelta | None:
     found = _SPAN.fullmatch(value)
     if found is None:
-        if value.isalnum() and value[:1].isdigit() and "T" not in value:
-            raise InvalidRequest(
-                field, "is not a span such as 30d (s m h d w) nor a time such as 2026-01-31T12:00:00Z"
-            )
         return None
     try:
         return timedelta(**{_UNITS[found[2]]: int(found[1])})
@@ -145,7 +212,8 @@ def filters_of(args: Namespace) -> dict[str, Any]:
     )
     return {
         "types": args.type,
-        "tags": args.tag,
+        "types_exclude": args.exclude_type,
+        "tags": {"all": args.tag or [], "any": args.any_tag} if args.any_tag else args.tag,
         "topic_prefix": args.topic_prefix,
         "since": since_of("--since", args.since),
         "until": since_of("--until", args.until),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from keyfold.cli.inputs import store_of, user_of
+from keyfold.cli.inputs import existing_store, missing_file, readable_store, store_of, user_of
 from keyfold.cli.output import Output, counted
 from keyfold.errors import InvalidRequest, NotFound
+from keyfold.model import SESSION
 from keyfold.portability import Report, export_file, import_keyfold, import_path
 from keyfold.portability import copy as copy_store
 from keyfold.portability import export as export_lines
@@ -19,38 +19,39 @@ from keyfold.registry import open_engine
 
 def export(args: Namespace, output: Output) -> int:
     """keyfold export"""
-    engine = open_engine(store_of(args))
+    engine = open_engine(existing_store(args))
     try:
         if args.output is not None and args.output != "-":
-            records = export_file(engine, args.output, namespace=args.user)
+            kinds: dict[str, int] = {}
+            lines_written = export_file(engine, args.output, namespace=args.user, kinds=kinds)
             if output.json:
-                output.document({"records": records, "output": args.output})
+                output.document({"records": lines_written, "kinds": kinds, "output": args.output})
             else:
-                output.note(f"keyfold: wrote {counted(records, 'record')} to {args.output}")
-            return 0 if records else 1
+                sessions = kinds.get(SESSION, 0)
+                told = f"{counted(lines_written - sessions, 'record')} and {counted(sessions, 'session')}"
+                output.note(f"keyfold: wrote {told} to {args.output}")
+            return 0
         lines = export_lines(engine, namespace=args.user)
         if output.json:
             return _as_document(list(lines)[1:-1], output)
-        number = -2  # the header and the closing line are no records
         for line in lines:
             output.raw(line)
-            number += 1
     finally:
         engine.close()
-    return 0 if number else 1
+    return 0
 
 
 def _as_document(lines: list[str], output: Output) -> int:
     import json
 
     output.document({"items": [json.loads(line) for line in lines], "total": len(lines), "truncated": False})
-    return 0 if lines else 1
+    return 0
 
 
 def bring(args: Namespace, output: Output) -> int:
     """keyfold import"""
     options: dict[str, Any] = {"dry_run": args.dry_run, "progress": _progress(output)}
-    engine = open_engine(store_of(args))
+    engine = open_engine(readable_store(args, output) if args.dry_run else store_of(args))
     try:
         if args.path == "-":
             if args.source == "engram" or args.namespace_per is not None:
@@ -85,8 +86,9 @@ def copy(args: Namespace, output: Output) -> int:
     """keyfold copy"""
     if args.origin == args.target:
         raise InvalidRequest("TO_URL", "is the store that is copied from")
-    file = _file_of(args.origin)
-    if file is not None and not file.exists():
+    if args.store is not None:
+        raise InvalidRequest("--store", "is not for copy: FROM_URL and TO_URL are its stores")
+    if missing_file(args.origin) is not None:
         raise NotFound(f"there is no store at {args.origin!r}")
     source = open_engine(args.origin)
     try:
@@ -100,13 +102,6 @@ def copy(args: Namespace, output: Output) -> int:
     return _told(report, output)
 
 
-def _file_of(url: str) -> Path | None:
-    """The file behind an embedded store's URL, which opening would create; None for other stores."""
-    if url == ":memory:" or re.match(r"(?!sqlite:)[A-Za-z][A-Za-z0-9+.\-]+:", url):
-        return None
-    return Path(url.removeprefix("sqlite:///").removeprefix("sqlite:"))
-
-
 def _progress(output: Output) -> Any:
     def tell(report: Report) -> None:
         output.progress(f"{report.records:,} records")
@@ -117,6 +112,7 @@ def _progress(output: Output) -> Any:
 def _told(report: Report, output: Output) -> int:
     """The report of an import; 2 when something of the input was skipped, 1 when there was nothing in it."""
     output.progress("")
+    output.changed = report.changed and not report.dry_run
     if output.json:
         output.document(report.to_dict())
     else:
@@ -142,9 +138,9 @@ def _summary(report: Report, output: Output) -> None:
             f"{report.updated:,} {would}updated, {report.deduped:,} there already"
         )
     output.table([(kind, f"{number:,}") for kind, number in sorted(report.kinds.items())], "  ")
-    if report.revisions:
+    if report.revisions and report.changed:
         output.line(f"{counted(report.revisions, 'past revision')} made of keys that occur more than once")
-    if report.stubs:
+    if report.stubs and report.changed:
         output.line(f"{counted(report.stubs, 'session')} referred to but absent: a stub each")
     if report.redacted:
         output.line(f"{counted(report.redacted, 'private region')} redacted")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,11 +15,17 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UTF: Final = ("utf-8", "utf8", "utf-16", "utf-32")
 
 
+class CannotWrite(Exception):
+    """Standard output takes nothing: a full disk, or it is closed."""
+
+
 class Output:
     """The two streams, and whether the answer is to be JSON."""
 
     def __init__(self) -> None:
         self.json = False
+        self.changed = False  # whether the command has changed a store
+        self._aside: str | None = None
         self._utf = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith(_UTF)
         for stream in (sys.stdout, sys.stderr):
             reconfigure = getattr(stream, "reconfigure", None)
@@ -27,40 +34,55 @@ class Output:
 
     def line(self, text: str = "") -> None:
         """A line of data for people."""
-        sys.stdout.write(visible(text) + "\n")
+        self._write(visible(text) + "\n")
 
     def document(self, value: Any) -> None:
         """The one JSON document of a command."""
         import json
 
         form = json.dumps(value, ensure_ascii=not self._utf, indent=None, separators=(", ", ": "))
-        sys.stdout.write(form + "\n")
+        self._write(form + "\n")
 
     def raw(self, text: str) -> None:
         """Data for programs, as UTF-8 bytes and untranslated, whatever the terminal speaks."""
         buffer = getattr(sys.stdout, "buffer", None)
         if buffer is None:
-            sys.stdout.write(text)
+            self._write(text)
             return
-        sys.stdout.flush()
-        buffer.write(text.encode())
+        with writing():
+            sys.stdout.flush()
+            buffer.write(text.encode())
+
+    @staticmethod
+    def _write(text: str) -> None:
+        with writing():
+            sys.stdout.write(text)
 
     def note(self, text: str) -> None:
         """A word on the side, on stderr."""
-        sys.stderr.write(visible(text) + "\n")
+        _tell(visible(text) + "\n")
 
-    def error(self, kind: str, message: str) -> None:
+    def aside(self, text: str) -> None:
+        """A note that, with --json, an error takes in, so that stderr stays one document."""
+        if self.json:
+            self._aside = text
+        else:
+            self.note(f"keyfold: {text}")
+
+    def error(self, kind: str, message: str, **more: str) -> None:
         """What went wrong, on stderr: a line, or with --json an object."""
         if self.json:
             import json
 
-            sys.stderr.write(json.dumps({"error": {"type": kind, "message": message}}) + "\n")
+            if self._aside is not None:
+                more["note"], self._aside = self._aside, None
+            _tell(json.dumps({"error": {"type": kind, "message": message, **more}}) + "\n")
         else:
             self.note(f"keyfold: {message}")
 
     def progress(self, text: str) -> None:
         """A line that replaces itself; only where somebody watches."""
-        if sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty():
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
 
@@ -76,15 +98,41 @@ class Output:
             self.line((indent + "  ".join([*padded, row[-1]])).rstrip())
 
     def flush(self) -> None:
-        """Let everything out, so that a closed pipe is noticed here."""
-        sys.stdout.flush()
+        """Let everything out, so that a closed pipe or a full disk is noticed here."""
+        if self._aside is not None:
+            self.note(f"keyfold: {self._aside}")
+        if sys.stdout is not None:
+            with writing():
+                sys.stdout.flush()
 
     def abandon(self) -> None:
-        """Nobody reads stdout any more: what is left in it goes nowhere, and closing it raises nothing."""
+        """Stdout takes nothing any more: what is left in it goes nowhere, and closing it raises nothing."""
+        if sys.stdout is None:
+            return
         try:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (OSError, ValueError):
             return
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Writing to stdout: CannotWrite where it is closed or full; a pipe that nobody reads stays what it is."""
+    if sys.stdout is None:
+        raise CannotWrite("it is closed")
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CannotWrite(error.strerror or type(error).__name__) from None
+
+
+def _tell(text: str) -> None:
+    """Write to stderr, if there is one that takes it."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.write(text)
 
 
 def visible(text: str) -> str:
@@ -97,9 +145,10 @@ def inline(text: str) -> str:
     return " ".join(text.split())
 
 
-def when(moment: datetime | None) -> str:
-    """A time for people: to the minute, in UTC."""
-    return "-" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%MZ")
+def when(moment: datetime | None, *, seconds: bool = False) -> str:
+    """A time for people: to the minute or second, in UTC."""
+    form = "%Y-%m-%d %H:%M:%SZ" if seconds else "%Y-%m-%d %H:%MZ"
+    return "-" if moment is None else moment.astimezone(UTC).strftime(form)
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

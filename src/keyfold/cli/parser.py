@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
+
+from keyfold.cli.output import writing
 
 DESCRIPTION: Final = "Memory for AI agents: keyed, revisioned and safe to repeat."
 EPILOG: Final = """\
@@ -13,7 +16,8 @@ EPILOG: Final = """\
 URL; without one it is KEYFOLD_STORE, else keyfold/memory.db in your data folder. The user is
 KEYFOLD_USER, else `default`.
 
-exit codes: 0 done, 1 not found or nothing matched, 2 wrong use or bad input, 3 the store failed"""
+exit codes: 0 done; 1 not found, nothing matched, or another state than expected; 2 wrong use or bad
+input; 3 the store failed"""
 
 Commands = Any  # argparse's own class for sub-commands is private
 
@@ -32,9 +36,42 @@ class _Laid(_Help, argparse.RawDescriptionHelpFormatter):
     """The same, for words that are laid out already."""
 
 
+class Misuse(Exception):
+    """The words make no command: what is wrong, and the usage of the command that was meant."""
+
+    def __init__(self, program: str, usage: str, problem: str) -> None:
+        super().__init__(problem)
+        self.program = program
+        self.usage = usage
+        self.problem = problem
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises Misuse, and that itself refuses what it does not know: the usage is then its own."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Misuse(self.prog, self.format_usage(), message)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        with writing():  # argparse would keep quiet about what it cannot write
+            (file or sys.stdout).write(message)
+
+    def parse_known_args(self, *given: Any, **more: Any) -> Any:
+        known, unknown = super().parse_known_args(*given, **more)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
+
+
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The arguments of one command. SystemExit, after a message, when they make none."""
+    """The arguments of one command. Misuse when they make none; SystemExit after --help and --version."""
     return build(_command_in(argv)).parse_args(list(argv))
+
+
+def asks_for_json(argv: Sequence[str]) -> bool:
+    """Whether --json is among the options, even of a command that cannot be understood."""
+    words = list(argv)
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
 def _command_in(argv: Sequence[str]) -> str | None:
@@ -54,7 +91,7 @@ def build(only: str | None = None) -> argparse.ArgumentParser:
         add_help=False, argument_default=argparse.SUPPRESS, formatter_class=_Help
     )
     _add_shared(shared)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         "keyfold",
         description=DESCRIPTION,
         epilog=EPILOG,
@@ -77,7 +114,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         from keyfold import __version__
 
-        print(f"keyfold {__version__}")
+        parser._print_message(f"keyfold {__version__}\n")
         parser.exit()
 
 
@@ -117,10 +154,21 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", metavar="K", help="its topic key")
 
 
+def _add_reach(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--reach",
+        choices=("exact", "inherit", "subtree"),
+        default="exact",
+        help="look at this user alone, also at those above it, or below it (default exact)",
+    )
+
+
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--type", metavar="T", action="append", help="of this type; several: of any of them")
+    add("--exclude-type", metavar="T", action="append", help="of another type than this (may be repeated)")
     add("--tag", metavar="t", action="append", help="with this tag; several: with all of them")
+    add("--any-tag", metavar="t", action="append", help="with this tag; several: with any of them")
     add("--topic-prefix", metavar="P", help="whose topic key begins with P")
     add("--meta", metavar="k=v", action="append", help="whose metadata says so; a.b steps into an object")
     add("--since", metavar="T", help="changed since: RFC 3339 with an offset, or a span such as 7d")
@@ -147,6 +195,12 @@ def _writing(commands: Commands, shared: argparse.ArgumentParser) -> None:
     add("--tag", metavar="t", action="append", help="a tag (may be repeated)")
     add("--meta", metavar="k=v", action="append", help="a fact about it (may be repeated)")
     add("--expires", metavar="T", help="when it ends: a span such as 30d (s m h d w), a time, or never")
+    add(
+        "--pin",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="pin it, so that it comes first in a context, or unpin it",
+    )
     add("--if-revision", metavar="N", type=int, help="only if the record is at revision N (0: absent)")
     add("--idempotency-key", metavar="K", help="the same call again gives the first answer")
     add("--session", metavar="ID", help="the session it belongs to")
@@ -160,21 +214,25 @@ def _writing(commands: Commands, shared: argparse.ArgumentParser) -> None:
 def _finding(commands: Commands, shared: argparse.ArgumentParser) -> None:
     search = _command(commands, shared, "search", "finding:search", "find memories by plain words")
     search.add_argument("query", metavar="QUERY", nargs="+", help="words; any punctuation is fine")
-    search.add_argument("--limit", metavar="N", type=int, default=10)
+    search.add_argument("--limit", metavar="N", type=int, default=10, help="at most N (default 10)")
     search.add_argument("--explain", action="store_true", help="show what each score is made of")
     _add_filters(search)
+    _add_reach(search)
     listing = _command(commands, shared, "list", "finding:listing", "list memories, newest first")
-    listing.add_argument("--limit", metavar="N", type=int, default=50)
+    listing.add_argument("--limit", metavar="N", type=int, default=50, help="at most N (default 50)")
     listing.add_argument("--cursor", metavar="C", help="go on where a listing ended (its next_cursor)")
     _add_filters(listing)
+    _add_reach(listing)
 
 
 def _reading(commands: Commands, shared: argparse.ArgumentParser) -> None:
     get = _command(commands, shared, "get", "reading:get", "show one memory in full")
     _add_record(get)
     get.add_argument("--revision", metavar="N", type=int, help="as it was at revision N")
+    _add_reach(get)
     topics = _command(commands, shared, "topics", "reading:topics", "list the topic keys")
     topics.add_argument("prefix", metavar="PREFIX", nargs="?", default="", help="those that begin with it")
+    _add_reach(topics)
     history = _command(
         commands, shared, "history", "reading:history", "list the revisions of a memory, newest first"
     )
@@ -183,15 +241,26 @@ def _reading(commands: Commands, shared: argparse.ArgumentParser) -> None:
     timeline = _command(
         commands, shared, "timeline", "reading:timeline", "show what was written around a memory"
     )
-    timeline.add_argument("id", metavar="ID")
-    timeline.add_argument("--before", metavar="N", type=int, default=5)
-    timeline.add_argument("--after", metavar="N", type=int, default=5)
+    _add_record(timeline)
+    timeline.add_argument(
+        "--before", metavar="N", type=int, default=5, help="up to N written before it (default 5)"
+    )
+    timeline.add_argument(
+        "--after", metavar="N", type=int, default=5, help="up to N written after it (default 5)"
+    )
     context = _command(
         commands, shared, "context", "reading:context", "print the memories that matter, for a prompt"
     )
-    context.add_argument("--budget", metavar="CHARACTERS", type=int, default=8000)
+    _add_budget(context)
     context.add_argument("--query", metavar="Q", help="those that answer Q best")
-    _command(commands, shared, "stats", "reading:stats", "say how much there is")
+    _add_reach(context)
+    _add_reach(_command(commands, shared, "stats", "reading:stats", "say how much there is"))
+
+
+def _add_budget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--budget", metavar="CHARACTERS", type=int, default=8000, help="at most so many (default 8000)"
+    )
 
 
 def _forgetting(commands: Commands, shared: argparse.ArgumentParser) -> None:
@@ -215,6 +284,7 @@ def _forgetting(commands: Commands, shared: argparse.ArgumentParser) -> None:
 def _sessions(commands: Commands, shared: argparse.ArgumentParser) -> None:
     session = commands.add_parser(
         "session",
+        parents=[shared],
         help="start, sum up, end or list sessions",
         description="Sessions: stretches of work.",
         allow_abbrev=False,
@@ -224,7 +294,7 @@ def _sessions(commands: Commands, shared: argparse.ArgumentParser) -> None:
     start = _command(
         inner, shared, "start", "sessions:start", "begin or go on with work, and get what matters"
     )
-    start.add_argument("--budget", metavar="CHARACTERS", type=int, default=8000)
+    _add_budget(start)
     summary = _command(inner, shared, "summary", "sessions:summary", "say what the session was about")
     summary.add_argument("text", metavar="TEXT", help="the summary, or - for standard input")
     end = _command(inner, shared, "end", "sessions:end", "end the session, with a last summary if given")
@@ -232,7 +302,7 @@ def _sessions(commands: Commands, shared: argparse.ArgumentParser) -> None:
     for action in (start, summary, end):
         action.add_argument("--session", metavar="ID", help="this session rather than the current one")
     listing = _command(inner, shared, "list", "sessions:listing", "list the sessions, newest activity first")
-    listing.add_argument("--limit", metavar="N", type=int, default=20)
+    listing.add_argument("--limit", metavar="N", type=int, default=20, help="at most N (default 20)")
 
 
 def _moving(commands: Commands, shared: argparse.ArgumentParser) -> None:

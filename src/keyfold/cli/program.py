@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from keyfold.cli.output import Output
+from keyfold.cli.output import CannotWrite, Output
 from keyfold.errors import (
     Conflict,
     InvalidRequest,
@@ -20,6 +20,8 @@ from keyfold.errors import (
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from keyfold.cli.parser import Misuse
+
 DONE: Final = 0
 NOTHING: Final = 1
 WRONG_USE: Final = 2
@@ -29,14 +31,19 @@ INTERRUPTED: Final = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 nothing found, 2 wrong use, 3 the store failed."""
-    from keyfold.cli.parser import parse
+    from keyfold.cli.parser import Misuse, asks_for_json, parse
 
     output = Output()
     try:
         try:
-            args = parse([argument(word) for word in sys.argv[1:]] if argv is None else argv)
-        except SystemExit as asked:  # --help, --version, or a mistake that argparse has explained
+            words = [argument(word) for word in sys.argv[1:]] if argv is None else argv
+            output.json = asks_for_json(words)
+            args = parse(words)
+        except SystemExit as asked:  # --help and --version
             code = asked.code if isinstance(asked.code, int) else WRONG_USE
+        except Misuse as wrong:
+            _explain(wrong, output)
+            code = WRONG_USE
         else:
             output.json = args.json
             code = _run(args, output)
@@ -44,9 +51,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         output.abandon()
         return DONE
+    except CannotWrite as error:
+        output.abandon()
+        made = "; the change to the store was made" if output.changed else ""
+        output.error("CannotWrite", f"cannot write to standard output: {error}{made}")
+        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+def _explain(wrong: Misuse, output: Output) -> None:
+    """A mistake in the words of the command line, and how they should be."""
+    if output.json:
+        output.error("InvalidRequest", wrong.problem, usage=" ".join(wrong.usage.split()))
+    else:
+        output.note(f"{wrong.usage}{wrong.program}: error: {wrong.problem}")
 
 
 def argument(word: str) -> str:
@@ -67,12 +87,14 @@ def _run(args: Namespace, output: Output) -> int:
         code: int = handler(args, output)
         return code
     except KeyfoldError as error:
-        output.error(type(error).__name__, str(error))
+        from keyfold.cli.wording import words_of
+
+        output.error(type(error).__name__, words_of(error, function))
         return code_of(error)
     except ImportError as error:
         output.error("ImportError", str(error))
         return FAILED
-    except (BrokenPipeError, KeyboardInterrupt):
+    except (BrokenPipeError, CannotWrite, KeyboardInterrupt):
         raise
     except Exception as error:
         if os.environ.get("KEYFOLD_DEBUG"):

@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from keyfold.cli.inputs import opened, record_of, user_of
+from keyfold.cli.inputs import looked_into, record_of, user_of
 from keyfold.cli.output import Output, counted, inline, when
 from keyfold.errors import NotFound
-from keyfold.model import History, Record, Revision, plain
+from keyfold.model import SESSION, History, Record, Revision, plain
 
 
 def get(args: Namespace, output: Output) -> int:
     """keyfold get"""
     named = record_of(args)
     user = user_of(args)
-    with opened(args) as memory:
+    with looked_into(args, output) as memory:
+        record = memory.mem_get_observation(user, **named, reach=args.reach)
+        if record is None:
+            raise NotFound(f"there is no record {_told(args)} of user {user!r:.200}")
         if args.revision is not None:
-            state = memory.mem_revision(user, **named, revision=args.revision)
-            _show_revision(state, output)
+            state = memory.mem_revision(record.namespace, record.id, revision=args.revision)
+            _show_revision(state, record, output)
             return 0
-        record = memory.mem_get_observation(user, **named)
-    if record is None:
-        raise NotFound(f"there is no record {_told(args)} of user {user!r:.200}")
     if output.json:
         output.document(record.to_dict())
     else:
@@ -63,9 +63,10 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _show_revision(state: Revision, output: Output) -> None:
+def _show_revision(state: Revision, record: Record, output: Output) -> None:
     if output.json:
-        output.document(state.to_dict())
+        named = {"id": record.id, "user_id": record.namespace, "topic_key": record.topic_key}
+        output.document(named | state.to_dict())
         return
     now = "current" if state.is_current else "past"
     output.line(inline(state.title))
@@ -76,8 +77,8 @@ def _show_revision(state: Revision, output: Output) -> None:
 
 def topics(args: Namespace, output: Output) -> int:
     """keyfold topics"""
-    with opened(args) as memory:
-        found = memory.mem_topics(user_of(args), args.prefix)
+    with looked_into(args, output) as memory:
+        found = memory.mem_topics(user_of(args), args.prefix, reach=args.reach)
     if output.json:
         output.document(found.to_dict())
         return 0 if found else 1
@@ -91,13 +92,13 @@ def topics(args: Namespace, output: Output) -> int:
         output.note("keyfold: there is no topic key" + (" with this prefix" if args.prefix else ""))
         return 1
     if found.truncated:
-        output.note(f"keyfold: {len(found)} of {found.total:,}; a longer prefix shows the rest")
+        output.note(f"keyfold: {len(found):,} of {found.total:,}; a longer prefix shows the rest")
     return 0
 
 
 def history(args: Namespace, output: Output) -> int:
     """keyfold history"""
-    with opened(args) as memory:
+    with looked_into(args, output) as memory:
         found = memory.mem_history(user_of(args), **record_of(args))
     if not found:
         raise NotFound(f"there is no record {_told(args)} of user {user_of(args)!r:.200}")
@@ -135,8 +136,13 @@ def _diffs(found: History) -> list[tuple[int, int, str]]:
 
 def timeline(args: Namespace, output: Output) -> int:
     """keyfold timeline"""
-    with opened(args) as memory:
-        entries = memory.mem_timeline(user_of(args), args.id, before=args.before, after=args.after)
+    named = record_of(args)
+    user = user_of(args)
+    with looked_into(args, output) as memory:
+        anchor = memory.mem_get_observation(user, **named)
+        if anchor is None:
+            raise NotFound(f"there is no record {_told(args)} of user {user!r:.200}")
+        entries = memory.mem_timeline(user, anchor.id, before=args.before, after=args.after)
     if output.json:
         output.document({"items": plain(entries), "total": len(entries), "truncated": False})
         return 0
@@ -150,43 +156,48 @@ def show_timeline(entries: Sequence[Record], output: Output) -> None:
     for entry in entries:
         mark = ">" if getattr(entry, "is_anchor", False) else "~" if getattr(entry, "is_past", False) else " "
         rows.append(
-            (mark, when(entry.updated_at), entry.id, f"r{entry.revision_count}", entry.type, entry.title)
+            (
+                mark,
+                when(entry.updated_at, seconds=True),
+                entry.id,
+                f"r{entry.revision_count}",
+                entry.type,
+                entry.title,
+            )
         )
     output.table(rows)
 
 
 def context(args: Namespace, output: Output) -> int:
     """keyfold context"""
-    with opened(args) as memory:
-        text = memory.mem_context(user_of(args), query=args.query, budget=args.budget)
+    with looked_into(args, output) as memory:
+        text = memory.mem_context(user_of(args), query=args.query, budget=args.budget, reach=args.reach)
     if output.json:
         output.document({"text": str(text), "truncated": text.truncated})
-        return 0 if text else 1
-    if not text:
-        output.note("keyfold: there is nothing to tell")
-        return 1
-    output.line(text)
-    return 0
+    elif text:
+        output.line(text)
+    return 0  # nothing to tell is an answer: a hook prints what there is
 
 
 def stats(args: Namespace, output: Output) -> int:
     """keyfold stats"""
-    with opened(args) as memory:
-        found = memory.mem_stats(user_of(args))
+    with looked_into(args, output) as memory:
+        found = memory.mem_stats(user_of(args), reach=args.reach)
     if output.json:
         output.document(plain(found))
         return 0
-    output.line(f"user {found['user_id']}: {counted(found['total'], 'record')}")
+    sessions = counted(found["sessions"], "session")
+    output.line(f"user {found['user_id']}: {counted(found['total'], 'record')}, and {sessions}")
     rows = [
         ("topics", f"{found['topics']:,}"),
         ("revisions", f"{found['revisions']:,}"),
         ("pinned", f"{found['pinned']:,}"),
-        ("sessions", f"{found['sessions']:,}"),
         ("oldest", when(found["oldest"])),
         ("newest", when(found["newest"])),
     ]
     output.table(rows, "  ")
-    for title, counts in (("by kind", found["by_kind"]), ("by type", found["by_type"])):
+    kinds = {kind: number for kind, number in found["by_kind"].items() if kind != SESSION}
+    for title, counts in (("by kind", kinds), ("by type", found["by_type"])):
         if counts:
             output.line(title)
             ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))

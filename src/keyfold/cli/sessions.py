@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from keyfold.cli.inputs import opened, text_of, user_of
+from keyfold.cli.inputs import looked_into, opened, text_of, user_of
 from keyfold.cli.output import Output, inline, when
 from keyfold.cli.writing import show_receipt
 
@@ -13,6 +13,7 @@ def start(args: Namespace, output: Output) -> int:
     """keyfold session start"""
     with opened(args) as memory:
         begun = memory.mem_session_start(user_of(args), session_id=args.session, budget=args.budget)
+        output.changed = True
     if output.json:
         form = begun.to_dict()
         form["context"] = {"text": str(begun.context), "truncated": begun.context.truncated}
@@ -35,6 +36,7 @@ def summary(args: Namespace, output: Output) -> int:
     if output.json:
         show_receipt(receipt, output)
     else:
+        output.changed = True
         output.line(f"{receipt.outcome}  summary of session {receipt.session_id}")
     return 0
 
@@ -44,6 +46,7 @@ def end(args: Namespace, output: Output) -> int:
     text = None if args.text is None else text_of(args.text, "summary")
     with opened(args) as memory:
         ended = memory.mem_session_end(user_of(args), summary=text, session_id=args.session)
+        output.changed = True
     if output.json:
         output.document(ended.to_dict())
     else:
@@ -53,7 +56,7 @@ def end(args: Namespace, output: Output) -> int:
 
 def listing(args: Namespace, output: Output) -> int:
     """keyfold session list"""
-    with opened(args) as memory:
+    with looked_into(args, output) as memory:
         found = memory.mem_session_list(user_of(args), limit=args.limit)
     if output.json:
         output.document(found.to_dict())
@@ -74,5 +77,5 @@ def listing(args: Namespace, output: Output) -> int:
         output.note("keyfold: there is no session")
         return 1
     if found.truncated:
-        output.note(f"keyfold: {len(found)} of {found.total:,}; --limit shows more")
+        output.note(f"keyfold: {len(found):,} of {found.total:,}; --limit shows more")
     return 0

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from keyfold.cli.output import Output, counted
 from keyfold.cli.tour_texts import BUILT_IN, CLOSING, LATER
-from keyfold.errors import StoreError
+from keyfold.errors import InvalidRequest, StoreError
 
 DECISIONS: Final = Path(__file__).resolve().parents[3] / "docs" / "decisions"
 USER: Final = "you"
@@ -83,8 +83,11 @@ class Tour:
         self.output.line()
 
 
-def tour(_args: Namespace, output: Output) -> int:
+def tour(args: Namespace, output: Output) -> int:
     """keyfold tour"""
+    for option, given in (("--store", args.store), ("--user", args.user)):
+        if given is not None:
+            raise InvalidRequest(option, "is not for the tour: it has a store and a user of its own")
     texts = project_texts() or BUILT_IN_TEXTS
     guide = Tour(output)
     with (

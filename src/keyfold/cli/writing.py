@@ -25,6 +25,7 @@ def save(args: Namespace, output: Output) -> int:
             tags=args.tag or UNSET,
             session_id=args.session,
             expires_at=expires,
+            pinned=UNSET if args.pin is None else args.pin,
             idempotency_key=args.idempotency_key,
             expect_revision=args.if_revision,
         )
@@ -42,6 +43,7 @@ def restore(args: Namespace, output: Output) -> int:
 
 def show_receipt(receipt: SaveResult, output: Output) -> None:
     """What a write did, in a line."""
+    output.changed = receipt.outcome != "deduped" and not receipt.replayed
     if output.json:
         output.document(receipt.to_dict())
         return
