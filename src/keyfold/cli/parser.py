@@ -342,6 +342,17 @@ def _moving(commands: Commands, shared: argparse.ArgumentParser) -> None:
     _command(commands, shared, "tour", "tour:tour", "see Keyfold at work in a minute, in a store of its own")
 
 
+def _serving(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    _command(
+        commands,
+        shared,
+        "mcp",
+        "serving:mcp",
+        "serve one user's memory to an agent, as an MCP server on stdin and stdout",
+        "A client such as Claude Code or Cursor starts it. Needs the extra: pip install 'keyfold[mcp]'.",
+    )
+
+
 GROUPS: Final = {
     ("save", "restore"): _writing,
     ("search", "list"): _finding,
@@ -349,4 +360,5 @@ GROUPS: Final = {
     ("forget", "doctor"): _forgetting,
     ("session",): _sessions,
     ("export", "import", "copy", "tour"): _moving,
+    ("mcp",): _serving,
 }
