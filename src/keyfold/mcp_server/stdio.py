@@ -90,6 +90,8 @@ class Connection:
         finally:
             for task in (serving, sending, watching, waiting):
                 task.cancel()
+            for stream in (self._inbox, self._messages, replies, outbox):
+                stream.close()
             self._writer.finish(0 if self._stopped.is_set() else FLUSH)
 
     async def _wait(self) -> None:
