@@ -160,43 +160,46 @@ What matters most of everything remembered, or what answers query best, as one t
 to catch up; mem_search finds something particular."""
 
 
-def _finding(config: Config) -> tuple[Tool, ...]:
-    query_size = checks.MAX_QUERY_BYTES
-    return (
-        Tool(
-            "mem_search",
-            "Search memories",
-            _SEARCH,
-            (
-                text(
-                    "query",
-                    "Words. May be empty with a filter: the newest first.",
-                    query_size,
-                    required=True,
-                    blank=True,
-                ),
-                whole("limit", "How many to show.", 1, MAX_HITS, 10),
-                strings("types", "Only these types."),
-                strings("types_exclude", "Not these types."),
-                strings("tags", "Only with all of these tags, as an array."),
-                text(
-                    "topic_prefix",
-                    "Only topic_keys that begin so, such as architecture/.",
-                    checks.MAX_NAME_BYTES,
-                ),
-                Parameter(
-                    "filter",
-                    "object",
-                    'On metadata: {"project": "shop"} or {"tries": {"gte": 3}}.',
-                    False,
-                    {},
-                ),
-                moment("since", "Changed at or after."),
-                moment("until", "Changed before."),
+def _search() -> Tool:
+    return Tool(
+        "mem_search",
+        "Search memories",
+        _SEARCH,
+        (
+            text(
+                "query",
+                "Words. May be empty with a filter: the newest first.",
+                checks.MAX_QUERY_BYTES,
+                required=True,
+                blank=True,
             ),
-            handlers.search,
-            answers.RESULTS,
+            whole("limit", "How many to show.", 1, MAX_HITS, 10),
+            strings("types", "Only these types."),
+            strings("types_exclude", "Not these types."),
+            strings("tags", "Only with all of these tags, as an array."),
+            text(
+                "topic_prefix",
+                "Only topic_keys that begin so, such as architecture/.",
+                checks.MAX_NAME_BYTES,
+            ),
+            Parameter(
+                "filter",
+                "object",
+                'On metadata: {"project": "shop"} or {"tries": {"gte": 3}}.',
+                False,
+                {},
+            ),
+            moment("since", "Changed at or after."),
+            moment("until", "Changed before."),
         ),
+        handlers.search,
+        answers.RESULTS,
+    )
+
+
+def _finding(config: Config) -> tuple[Tool, ...]:
+    return (
+        _search(),
         Tool(
             "mem_get_observation",
             "Read a memory",
@@ -214,7 +217,11 @@ def _finding(config: Config) -> tuple[Tool, ...]:
             "What matters most",
             _CONTEXT,
             (
-                text("query", "What it should answer. Left out: what matters in general.", query_size),
+                text(
+                    "query",
+                    "What it should answer. Left out: what matters in general.",
+                    checks.MAX_QUERY_BYTES,
+                ),
                 whole("budget", "The longest text, in characters.", 1, MAX_BUDGET, 8_000),
             ),
             handlers.context,
