@@ -53,6 +53,10 @@ To give an agent this memory:
       keyfold context --budget 4000                    # what matters, on standard output
       keyfold save --type decision --title "Auth model" --topic architecture/auth "JWT, one hour."
 
-   Add --json for one JSON document a command. An MCP server is planned; this version has none.
+   From Claude Code, Cursor and others that speak MCP (pip install 'keyfold[mcp]'; docs/mcp.md):
+
+      claude mcp add --scope user keyfold -- keyfold mcp
+
+   Add --json for one JSON document a command.
    More: keyfold --help, docs/topic-keys.md, docs/command-line.md
 """
