@@ -10,6 +10,7 @@ behind (see search.py). A long text is indexed at once, by tokens made before th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import apsw
@@ -30,6 +31,7 @@ _NOTED: Final = (
     "WHERE u.slot BETWEEN ? AND ?"
 )
 _UNNOTE: Final = "DELETE FROM unindexed WHERE slot = ? RETURNING stale"
+_UNNOTE_ONE: Final = "DELETE FROM unindexed WHERE slot = ?"
 _UNNOTE_ALL: Final = "DELETE FROM unindexed WHERE slot BETWEEN ? AND ?"
 _INSERT: Final = "INSERT INTO words (rowid, text) VALUES (?, ?)"
 _DELETE: Final = "DELETE FROM words WHERE rowid = ?"
@@ -120,10 +122,14 @@ def is_current(conn: apsw.Connection) -> bool:
     return bool(rows[0][0] == TOKENIZER_VERSION)
 
 
-def rebuild(conn: apsw.Connection) -> None:
-    """Index everything anew, in the caller's transaction: after a change of the tokenizer, or a fault."""
+def rebuild(conn: apsw.Connection, without: Iterable[int] = ()) -> None:
+    """Index everything anew, in the caller's transaction: after a change of the tokenizer, or a fault.
+
+    `without` are slots to leave out, because what stands there cannot be read.
+    """
     for statement in _START_OVER:
         conn.execute(statement)
+    conn.executemany(_UNNOTE_ONE, [(slot,) for slot in without])
     numbers: Rows = conn.execute("SELECT num FROM namespaces").fetchall()
     for (num,) in numbers:
         flush(conn, num)

@@ -1,0 +1,246 @@
+"""Making again what can be made again: indexes, the word index, notes, counters; and removing what hangs on nothing.
+
+All in one transaction. A step that the state of the file does not allow is undone by itself and told; the
+others stand. Nothing that only the store knows is invented: a text that is gone, or a user's name, stays gone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import apsw
+
+import keyfold.engines.sqlite.connect as connect
+import keyfold.engines.sqlite.doctor_checks as checks
+import keyfold.engines.sqlite.forget as forget
+import keyfold.engines.sqlite.index as index
+import keyfold.engines.sqlite.schema as schema
+from keyfold.clock import Clock, system_clock, to_micros
+from keyfold.engines.sqlite.rows import RECORD, Row, Rows, folded_hash, folded_of, record_of
+from keyfold.engines.sqlite.write import FORGETS, remove
+from keyfold.model import Model
+
+Told = list[str]
+
+_RAISE_REVISION: Final = (
+    "UPDATE records SET revision = 1 + max(revision, 0, ifnull((SELECT max(v.revision) FROM revisions v "
+    "WHERE v.slot = records.slot), 0)) WHERE revision < 1 OR revision <= "
+    "ifnull((SELECT max(v.revision) FROM revisions v WHERE v.slot = records.slot), 0)"
+)
+_HIGHEST: Final = (
+    "(SELECT ifnull(max(slot) & 0xffffffff, 0) FROM records WHERE slot BETWEEN namespaces.num << 32 "
+    "AND namespaces.num << 32 | 0xffffffff)"
+)
+
+
+def repair(conn: apsw.Connection, wanted: Collection[str]) -> tuple[Told, Told]:
+    """Carry out the steps that findings asked for, in the caller's transaction: what was done, and what could not be."""
+    done: Told = []
+    failed: Told = []
+    for name, (step, what) in STEPS.items():
+        if name not in wanted:
+            continue
+        conn.execute("SAVEPOINT step")
+        try:
+            said = list(step(conn))
+        except (apsw.Error, ValueError, TypeError) as error:  # a value is not what it must be
+            if not conn.in_transaction:
+                raise
+            conn.execute("ROLLBACK TO step")
+            failed.append(f"{what} could not be repaired: the file is damaged ({type(error).__name__})")
+        else:
+            done += said
+        conn.execute("RELEASE step")
+    return done, failed
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment(Model):
+    """What was done to a store, what could not be, how many expired records went, and whether bytes are erased."""
+
+    repaired: tuple[str, ...]
+    failed: tuple[str, ...]
+    purged: int | None
+    erased: bool | str | None
+
+
+def treat(
+    path: str,
+    *,
+    remedies: Collection[str] = (),
+    purges: bool = False,
+    erases: bool = False,
+    clock: Clock = system_clock,
+) -> Treatment:
+    """Repair, purge and erase, as asked. The file must be there. StoreError and Unavailable when nothing was done."""
+    conn = connect.open_writer(path, "full")
+    purged: int | None = None
+    erased: bool | str | None = None
+    done: Told = []
+    failed: Told = []
+    try:
+        conn.execute("BEGIN IMMEDIATE")
+        if remedies:
+            done, failed = repair(conn, remedies)
+        if purges:
+            purged = purge(conn, to_micros(clock()))
+        conn.execute("COMMIT")
+        if erases or (done and forget.pending(conn)) or purged:
+            erased = forget.erase(conn, path)
+    except apsw.Error as error:
+        raise connect.translated(error, path) from None
+    finally:
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
+        conn.close()
+    return Treatment(tuple(done), tuple(failed), purged, erased)
+
+
+def purge(conn: apsw.Connection, now: int) -> int:
+    """Remove what expired, with all that hangs on it, in the caller's transaction: how many records."""
+    rows: Rows = conn.execute("SELECT slot, id FROM records WHERE expires_at <= ?", (now,)).fetchall()
+    remove(conn, rows)
+    return len(rows)
+
+
+def _tables(conn: apsw.Connection) -> Iterator[str]:
+    held = checks.objects(conn)
+    index_gone = False
+    for name, (kind, sql) in checks.expected_objects().items():
+        if name not in held and (kind == "index" or name.startswith(checks.REMADE)):
+            conn.execute(sql)
+            index_gone |= name.startswith(("unindexed", "words"))
+            yield f"made the {kind} {name} again"
+    if index_gone:
+        yield from _words(conn)
+
+
+def _reindex(conn: apsw.Connection) -> Iterator[str]:
+    conn.execute("REINDEX")
+    yield "made all indexes again from their tables"
+
+
+def _history(conn: apsw.Connection) -> Iterator[str]:
+    conn.execute(f"DELETE {checks.ORPHANED_STATES}")
+    if conn.changes():
+        yield f"removed {conn.changes():,} past states of records that are not there"
+        conn.execute(FORGETS)
+    conn.execute(_RAISE_REVISION)
+    if conn.changes():
+        yield f"put the revision number of {conn.changes():,} records above those of their past"
+
+
+def _keys(conn: apsw.Connection) -> Iterator[str]:
+    conn.execute(f"DELETE {checks.ORPHANED_KEYS}")
+    yield f"removed {conn.changes():,} idempotency keys that belonged to nothing"
+
+
+def _folded(conn: apsw.Connection) -> Iterator[str]:
+    rows: Rows = conn.execute(
+        "SELECT r.slot, r.key, r.space, n.name, r.folded FROM records r JOIN namespaces n ON n.num = r.ns"
+    ).fetchall()
+    changed = [
+        (right, slot)
+        for slot, key, space, name, folded in rows
+        if (right := folded_hash(name, folded_of(key)) if space == 0 else None) != folded
+    ]
+    conn.executemany("UPDATE records SET folded = ? WHERE slot = ?", changed)
+    yield f"made {len(changed):,} folded keys again"
+
+
+def _counters(conn: apsw.Connection) -> Iterator[str]:
+    rows: Rows = conn.execute("SELECT name, value FROM meta").fetchall()
+    held: dict[str, Any] = dict(rows)
+    for name, value in schema.META:
+        if isinstance(held.get(name), int):
+            continue
+        right = {"last_id": _last_id, "forgets": _one, "erased": _none}.get(name)
+        number = right(conn) if right is not None else value
+        conn.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", (name, number))
+        yield f"set the counter {name} to {number:,}"
+        if name == "last_id":
+            yield "what it was is not known: an id of a record that was forgotten could be issued again"
+    conn.execute(f"UPDATE namespaces SET next_seq = {_HIGHEST} WHERE next_seq < {_HIGHEST}")
+    if conn.changes():
+        yield f"set the counter of {conn.changes():,} users above their records"
+    yield from _numbers(conn)
+
+
+def _numbers(conn: apsw.Connection) -> Iterator[str]:
+    """The counter of users' numbers, which SQLite keeps."""
+    conn.execute(
+        "UPDATE sqlite_sequence SET seq = (SELECT max(num) FROM namespaces) "
+        "WHERE name = 'namespaces' AND seq < (SELECT max(num) FROM namespaces)"
+    )
+    changed = conn.changes()
+    conn.execute(
+        "INSERT INTO sqlite_sequence SELECT 'namespaces', max(num) FROM namespaces "
+        "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'namespaces') HAVING max(num) > 0"
+    )
+    if changed or conn.changes():
+        yield "set the counter of users' numbers above those that are there"
+
+
+def _last_id(conn: apsw.Connection) -> int:
+    """The highest id that is known of: of records, and of those that receipts name."""
+    rows: Rows = conn.execute("SELECT ifnull(max(id), 0) FROM records").fetchall()
+    highest = int(rows[0][0])
+    for (text,) in conn.execute("SELECT receipt FROM idempotency"):
+        receipt = json.loads(text)
+        named = [receipt.get("id"), *receipt.get("ids", ())]
+        highest = max([highest, *(int(one) for one in named if str(one).isdecimal())])
+    return highest
+
+
+def _one(_: apsw.Connection) -> int:
+    return 1  # with no erasure counted: bytes may wait
+
+
+def _none(_: apsw.Connection) -> int:
+    return 0
+
+
+def _words(conn: apsw.Connection) -> Iterator[str]:
+    conn.execute(f"DELETE {checks.ORPHANED_NOTES}")
+    unreadable = [slot for slot in _slots(conn, "space < 8") if not _readable(conn, slot)]
+    index.rebuild(conn, without=unreadable)
+    conn.execute(FORGETS)  # the old index may have held words of what is not there
+    rows: Rows = conn.execute("SELECT count(*) FROM words_docsize").fetchall()
+    yield f"made the word index again from {rows[0][0]:,} records"
+    if unreadable:
+        yield f"left {len(unreadable):,} records out of it that cannot be read"
+
+
+def _notes(conn: apsw.Connection) -> Iterator[str]:
+    conn.execute(f"DELETE {checks.ORPHANED_NOTES}")
+    yield f"removed {conn.changes():,} notes of what is not there"
+
+
+def _slots(conn: apsw.Connection, where: str) -> list[int]:
+    rows: Rows = conn.execute(f"SELECT slot FROM records WHERE {where}").fetchall()
+    return [slot for (slot,) in rows]
+
+
+def _readable(conn: apsw.Connection, slot: int) -> bool:
+    try:
+        rows: list[Row] = conn.execute(f"SELECT {RECORD} FROM records r WHERE r.slot = ?", (slot,)).fetchall()
+        index.text_of(record_of(rows[0], ""))
+    except (ValueError, TypeError, OverflowError, IndexError, AttributeError):
+        return False
+    return True
+
+
+# In the order in which they rely on one another: tables first, the word index last.
+STEPS: Final[dict[str, tuple[Callable[[apsw.Connection], Iterator[str]], str]]] = {
+    "tables": (_tables, "missing tables and indexes"),
+    "reindex": (_reindex, "indexes"),
+    "history": (_history, "the history"),
+    "keys": (_keys, "idempotency keys"),
+    "folded": (_folded, "folded keys"),
+    "counters": (_counters, "counters"),
+    "notes": (_notes, "notes of what is not indexed"),
+    "words": (_words, "the word index"),
+}
