@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
@@ -35,6 +35,9 @@ from keyfold.engines.sqlite.pool import CLOSED, Pool, Readers, Shared
 from keyfold.engines.sqlite.write import remove, store_one
 from keyfold.errors import InvalidRequest, KeyfoldError, Unavailable
 from keyfold.model import Config, DeleteResult, Reach, Receipt, Record
+
+if TYPE_CHECKING:
+    from keyfold.engines.sqlite.backup import Backup
 
 _CAPABILITIES: Final = Capabilities("sqlite")
 
@@ -197,6 +200,16 @@ class SqliteEngine:
     def reindex(self) -> None:
         """Make the word index anew from the records."""
         self._write(index.rebuild)
+
+    def backup(self, path: str | os.PathLike[str], *, force: bool = False) -> Backup:
+        """Write a verified copy to a file while others go on; with `force` in place of one that is there.
+
+        The copy is a store of its own, with the same ids, and holds no forgotten text.
+        """
+        from keyfold.engines.sqlite.backup import write
+
+        target = os.fspath(path)
+        return self._read(lambda conn, _: write(conn, self._path, target, force=force))  # type: ignore[no-any-return]  # what write returns
 
     def health(self) -> Health:
         """Whether the store can be read, and its versions and sizes."""
