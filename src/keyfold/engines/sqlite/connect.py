@@ -108,6 +108,10 @@ def _take_up(conn: apsw.Connection, path: str, durability: str) -> None:
     _tune(conn, durability)
     if not stands:
         schema.create(conn, name)
+    elif schema.VERSION > 1:
+        import keyfold.engines.sqlite.migrate as migrate  # here: an ordinary opening needs none of it
+
+        migrate.forward(conn, path)
 
 
 def _tune(conn: apsw.Connection, durability: str) -> None:

@@ -102,7 +102,10 @@ META: Final = (("last_id", 0), ("forgets", 0), ("erased", 0), ("tokenizer", TOKE
 
 
 def stands(conn: apsw.Connection, name: str) -> bool:
-    """Whether the file holds a store of this version; False when it is empty. StoreError for anything else."""
+    """Whether the file holds a store, of this version or an earlier one; False when it is empty.
+
+    StoreError for anything else.
+    """
     application, version = number(conn, "application_id"), number(conn, "user_version")
     if application == APPLICATION_ID:
         if version > VERSION:
@@ -110,7 +113,9 @@ def stands(conn: apsw.Connection, name: str) -> bool:
                 f"{name} was written by a newer Keyfold (schema {version}; this one reads up to {VERSION}): "
                 "upgrade the keyfold package. Nothing was changed"
             )
-        return version == VERSION or _upgrade(conn, version)
+        if version < 1:
+            raise StoreError(f"{name} is a store without a version: restore a backup. Nothing was changed")
+        return True
     if application or version or conn.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
         raise StoreError(
             f"{name} is a SQLite file of another program: choose another path. Nothing was changed"
@@ -137,8 +142,3 @@ def create(conn: apsw.Connection, name: str) -> None:
     finally:
         if conn.in_transaction:
             conn.execute("ROLLBACK")
-
-
-def _upgrade(conn: apsw.Connection, version: int) -> bool:
-    """Take an older store forward, step by step, after a backup copy. There is no older version yet."""
-    raise StoreError(f"schema {version} of {conn.filename} is unknown: this version reads {VERSION}")
