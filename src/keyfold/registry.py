@@ -97,9 +97,9 @@ def _text_of(url: Any) -> str:
     raise InvalidRequest("store", f"must be text or a path, not {type(url).__name__}; use {_FORMS}")
 
 
-def embedded_file(url: str | None = None) -> str | None:
+def embedded_file(url: str | os.PathLike[str] | None = None) -> str | None:
     """The file of an embedded store, whether it is there or not; None for other engines and a store in memory."""
-    where = default_store() if url is None else str(url)
+    where = default_store() if url is None else _text_of(url)
     if _scheme_of(where) not in ("sqlite", ""):
         return None
     path = _path_of(where)

@@ -323,8 +323,8 @@ def test_only_what_works_is_offered() -> None:
     parser = build()
     (action,) = (action for action in parser._actions if action.dest == "==SUPPRESS==" or action.choices)
     assert sorted(action.choices or ()) == [
-        "context", "copy", "doctor", "export", "forget", "get", "history", "import", "list", "mcp", "restore", "save",
-        "search", "session", "stats", "timeline", "topics", "tour",
+        "backup", "check", "context", "copy", "doctor", "export", "forget", "get", "history", "import", "list", "mcp",
+        "restore", "save", "search", "session", "stats", "timeline", "topics", "tour",
     ]  # fmt: skip
 
 

@@ -277,8 +277,41 @@ def _forgetting(commands: Commands, shared: argparse.ArgumentParser) -> None:
     _add_filters(forget)
     forget.add_argument("--dry-run", action="store_true", help="only say how many")
     forget.add_argument("--yes", action="store_true", help="do not ask")
-    doctor = _command(commands, shared, "doctor", "care:doctor", "look at the health of the store")
-    doctor.add_argument("--erase", action="store_true", help="erase the bytes of what was forgotten now")
+
+
+def _caring(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    doctor = _command(
+        commands,
+        shared,
+        "doctor",
+        "care:doctor",
+        "look the store over, and with --repair put it right",
+        "Without an option it only looks. The exit code is 1 while something is wrong.",
+    )
+    add = doctor.add_argument
+    add("--quick", action="store_true", help="read a sample of the texts, not all")
+    add("--repair", action="store_true", help="make again what can be: indexes, counters, the word index")
+    add("--purge", action="store_true", help="remove what has expired, and erase its bytes")
+    add("--erase", action="store_true", help="erase the bytes of what was forgotten now")
+    backup = _command(
+        commands,
+        shared,
+        "backup",
+        "care:backup",
+        "write a verified copy of the store to a file, while others use it",
+        "A backup is a store: give it to --store to look into it, or back it up to where the store should be.",
+    )
+    backup.add_argument("file", metavar="FILE")
+    backup.add_argument("--force", action="store_true", help="replace FILE if it is there")
+    check = _command(
+        commands,
+        shared,
+        "check",
+        "checking:check",
+        "try whether a store keeps the contract, in a namespace of its own",
+        "It writes, forgets what it wrote, and looks whether that is gone.",
+    )
+    check.add_argument("url", metavar="URL", help="the store to try")
 
 
 def _sessions(commands: Commands, shared: argparse.ArgumentParser) -> None:
@@ -357,7 +390,8 @@ GROUPS: Final = {
     ("save", "restore"): _writing,
     ("search", "list"): _finding,
     ("get", "topics", "history", "timeline", "context", "stats"): _reading,
-    ("forget", "doctor"): _forgetting,
+    ("forget",): _forgetting,
+    ("doctor", "backup", "check"): _caring,
     ("session",): _sessions,
     ("export", "import", "copy", "tour"): _moving,
     ("mcp",): _serving,

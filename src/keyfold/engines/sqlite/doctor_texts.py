@@ -113,12 +113,12 @@ def _compare(look: Look, tally: _Tally, first: int, last: int, current: bool) ->
     """Compare the records of a range of slots with what the index holds of it."""
     sums: dict[int, int] = {}
     ids: dict[int, int] = {}
-    skipped: set[int] = set()  # noted: the index holds an earlier state of them, or nothing
+    skipped: set[int] = set()  # of which the index holds an earlier state, or nothing
     ghosts: set[int] = set()
     for row in _rows(look, tally, first, last):
-        slot, stale = row[-5], row[-1]
+        slot = row[-5]
         tokens = _tokens(tally, row)
-        if tokens is None or stale is not None or row[1] >= SESSION_SPACE:
+        if tokens is None or not _is_indexed(row):
             skipped.add(slot)
             continue
         ids[slot] = row[0]
@@ -172,7 +172,7 @@ def _sample(look: Look, tally: _Tally, current: bool) -> None:
     for slot in _some(look.conn):
         for row in _rows(look, tally, slot, slot):
             tokens = _tokens(tally, row)
-            if tokens is None or row[-1] is not None or row[1] >= SESSION_SPACE or not current:
+            if tokens is None or not _is_indexed(row) or not current:
                 continue
             _measure(tally, row, len(tokens), current)
             if not _holds(look.conn, slot, tokens):
@@ -214,9 +214,14 @@ def _listed(conn: apsw.Connection, slot: int) -> bool:
     return bool(conn.execute("SELECT 1 FROM words_docsize WHERE id = ?", (slot,)).fetchall())
 
 
+def _is_indexed(row: Row) -> bool:
+    """Whether the index lists a row, and by its present text. (That it lists all it must is for `check_index`.)"""
+    return row[-1] is None and row[-6] is not None and row[1] < SESSION_SPACE
+
+
 def _measure(tally: _Tally, row: Row, number: int, current: bool) -> None:
     """Compare the number of a row's words with the two places that keep it."""
-    if current and (number != row[-4] or (row[-6] is not None and number != _varint(row[-6]))):
+    if current and (number != row[-4] or number != _varint(row[-6])):
         tally.lengths.add(row[0])
 
 
