@@ -227,9 +227,8 @@ def test_listings_by_time_are_read_from_an_index_and_never_sorted(tmp_path: Path
     engine = opened(tmp_path)
     engine.store(note("k", "text", session=session()))
     plans: list[str] = []
-    conn = engine._readers.take()
+    conn = engine._readers.run(lambda conn: conn)
     conn.exec_trace = lambda cursor, statement, values: plans.append(statement) or True
-    engine._readers.give(conn)
     engine.page(Query(USER))
     engine.page(Query(USER, kinds=("turn",)))
     engine.page(Query(USER, kinds=("summary",), want_total=False))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,8 @@ from keyfold.errors import KeyfoldError, StoreError, Unavailable
 
 BUSY: Final = 30_000  # milliseconds
 MEMORY: Final = ":memory:"
+# What reading a damaged file may raise: SQLite checks the form of a file, not what stands in it.
+FAULTS: Final = (apsw.Error, ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
 _FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 _SYNCHRONOUS: Final = {"full": 2, "process": 1}
 
@@ -32,9 +35,24 @@ def renew_lock() -> None:
     _making = threading.Lock()
 
 
-def translated(error: apsw.Error, path: str) -> KeyfoldError:
-    """The error of this library that stands for one of SQLite's. It holds no SQL and no text."""
-    name = _shown(path)
+def translated(error: Exception, path: str, name: str | None = None) -> KeyfoldError:
+    """The error of this library that stands for another's. It holds no SQL and no text.
+
+    `name` is what to call the file; its path, where that is not said.
+    """
+    if isinstance(error, KeyfoldError):
+        return error
+    name = shown(path if name is None else name)
+    if isinstance(error, apsw.Error):
+        return _of_sqlite(error, path, name)
+    # SQLite looks at the form of a file and not at the values in it: those are doubted where they are read.
+    return StoreError(
+        f"{name} holds what cannot be read ({type(error).__name__}), so it is damaged: "
+        "run keyfold doctor, or restore a backup"
+    )
+
+
+def _of_sqlite(error: apsw.Error, path: str, name: str) -> KeyfoldError:
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return Unavailable(f"{name} was locked by another process for too long: try again")
@@ -64,8 +82,48 @@ def translated(error: apsw.Error, path: str) -> KeyfoldError:
             )
 
 
-def open_writer(path: str, durability: str) -> apsw.Connection:
-    """A connection that may write, to a store that is made when it is missing. StoreError says what is wrong."""
+def absolute(path: str) -> str:
+    """A path that means the same file wherever the process goes. (Nothing else of it changes: `..` after a
+    link is the system's to understand.)"""
+    if path == MEMORY:
+        return path
+    try:
+        whole = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118  # pathlib would take parts of it away
+        whole.encode()
+    except UnicodeEncodeError:
+        raise StoreError(
+            f"the path of the store, {shown(path)}, holds a byte that is no UTF-8: choose another path"
+        ) from None
+    except OSError as error:
+        raise StoreError(
+            f"the folder that {shown(path)} starts from cannot be told ({error.strerror}): give a full path"
+        ) from None
+    return whole
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    """What tells a file from any other, whatever their names; None when there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  # on every write: a Path would take longer than the look
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def moved(name: str) -> StoreError:
+    """The error when the path leads to another file than the one that is open."""
+    return StoreError(
+        f"{shown(name)} was moved, removed or replaced while it was open, so what is saved here would be lost: "
+        "open it again"
+    )
+
+
+def open_writer(path: str, durability: str, name: str | None = None) -> apsw.Connection:
+    """A connection that may write, to a store that is made when it is missing. StoreError says what is wrong.
+
+    `name` is what to call the file in it.
+    """
+    name = shown(path if name is None else name)
     if path == MEMORY:
         conn = apsw.Connection(path)
         _tune(conn, durability)
@@ -73,15 +131,15 @@ def open_writer(path: str, durability: str) -> apsw.Connection:
         return conn
     try:
         with _making:
-            _make(path)
+            _make(path, name)
             conn = apsw.Connection(path, _FLAGS)
         try:
-            _take_up(conn, path, durability)
+            _take_up(conn, path, durability, name)
         except BaseException:
             conn.close()
             raise
-    except apsw.Error as error:
-        raise translated(error, path) from None
+    except FAULTS as error:
+        raise translated(error, path, name) from None
     return conn
 
 
@@ -93,14 +151,13 @@ def open_reader(path: str) -> apsw.Connection:
     return conn
 
 
-def _take_up(conn: apsw.Connection, path: str, durability: str) -> None:
+def _take_up(conn: apsw.Connection, path: str, durability: str, name: str) -> None:
     # What is not ours stays as it is, to the byte: no checkpoint of the log that it came with when we close it.
     conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{path}-wal").exists()))
     conn.set_busy_timeout(BUSY)
-    name = _shown(path)
     if conn.readonly("main"):
         raise StoreError(f"{name} is read-only: make it writable or choose another path")
-    stands = schema.stands(conn, name)
+    stands = _stands(conn, name)
     if not stands:
         conn.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")  # of a file without pages; no other takes it
     conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
@@ -112,6 +169,18 @@ def _take_up(conn: apsw.Connection, path: str, durability: str) -> None:
         import keyfold.engines.sqlite.migrate as migrate  # here: an ordinary opening needs none of it
 
         migrate.forward(conn, path)
+
+
+def _stands(conn: apsw.Connection, name: str) -> bool:
+    with suppress(StoreError):
+        return schema.stands(conn, name)
+    # It reads one fact after another, and of a store that another process makes meanwhile it saw but some.
+    # Before anything is refused, all are read of one state.
+    conn.execute("BEGIN")
+    try:
+        return schema.stands(conn, name)
+    finally:
+        conn.execute("ROLLBACK")
 
 
 def _tune(conn: apsw.Connection, durability: str) -> None:
@@ -139,36 +208,40 @@ def _use_wal(conn: apsw.Connection) -> None:
         pause = min(pause * 2, 0.05)
 
 
-def _make(path: str) -> None:
+def _make(path: str, name: str) -> None:
     """An empty file, if there is none, that only its owner can read; SQLite gives its side files the same mode."""
     place = Path(path)
     if "\0" in path:
         raise StoreError("the path of the store holds a NUL character: choose another path")
     try:
         if place.is_dir():
-            raise StoreError(f"{_shown(path)} is a folder: give the path of a file in it")
+            raise StoreError(f"{name} is a folder: give the path of a file in it")
         if not place.parent.is_dir():
-            raise StoreError(f"the folder {_shown(str(place.parent))} does not exist: create it first")
+            raise StoreError(f"the folder {shown(str(place.parent))} does not exist: create it first")
         if place.exists():
             if not place.is_file():
-                raise StoreError(f"{_shown(path)} is no ordinary file: choose another path")
+                raise StoreError(f"{name} is no ordinary file: choose another path")
+            if place.stat().st_size == 1:  # SQLite takes a single byte for nothing, and would write over it
+                raise apsw.NotADBError
             return
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         pass  # another process was first
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise StoreError(f"{_shown(path)} could not be made: {reason}. Choose another path") from None
+        raise StoreError(f"{name} could not be made: {reason}. Choose another path") from None
 
 
 def _why_not(path: str) -> str:
     folder = Path(path).parent
     if not folder.is_dir():
-        return f"the folder {_shown(str(folder))} does not exist (any more)"
+        return f"the folder {shown(str(folder))} does not exist (any more)"
     if not os.access(folder, os.W_OK):
-        return f"the folder {_shown(str(folder))} is read-only: a store needs to write beside its file"
-    return f"{_shown(path)} cannot be opened: check that it is a file that you may read and write"
+        return f"the folder {shown(str(folder))} is read-only: a store needs to write beside its file"
+    return f"{shown(path)} cannot be opened: check that it is a file that you may read and write"
 
 
-def _shown(path: str) -> str:
-    return path if len(path) <= 300 else f"...{path[-300:]}"
+def shown(path: str) -> str:
+    """A path in a message: not without end, and in characters that can be printed."""
+    text = path if len(path) <= 300 else f"...{path[-300:]}"
+    return text.encode(errors="backslashreplace").decode()

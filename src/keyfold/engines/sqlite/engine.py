@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import apsw
 
 import keyfold.engines.sqlite.connect as connect
 import keyfold.engines.sqlite.forget as forget
+import keyfold.engines.sqlite.forks as forks
 import keyfold.engines.sqlite.idempotency as idempotency
 import keyfold.engines.sqlite.index as index
 import keyfold.engines.sqlite.read as read
@@ -39,6 +41,8 @@ from keyfold.model import Config, DeleteResult, Reach, Receipt, Record
 if TYPE_CHECKING:
     from keyfold.engines.sqlite.backup import Backup
 
+LOOK_AGAIN: Final = 0.01  # seconds in which reads do not look anew whether the file is still there
+
 _CAPABILITIES: Final = Capabilities("sqlite")
 
 
@@ -46,17 +50,23 @@ class SqliteEngine:
     """A store in one file (or in memory): see `keyfold.contract.protocols.Engine` for what each call means."""
 
     def __init__(self, path: str, config: Config, clock: Clock) -> None:
-        self._path = path
+        self._name = path  # as it was given: for messages
+        self._path = connect.absolute(path)
+        self._file: tuple[int, int] | None = None  # what was opened first
+        self._looked = 0.0
         self._config = config
         self._clock = clock
-        self._keep = config.keep_revisions
-        self._hits: dict[int, search.Hits] = {}
+        # SQLite counts in 64 bits, and nobody keeps more than a third of them
+        self._keep = None if config.keep_revisions is None else min(config.keep_revisions, 1 << 62)
+        self._hits: WeakKeyDictionary[apsw.Connection, search.Hits] = WeakKeyDictionary()
         self._lock = threading.Lock()
+        self._quiet: list[bool] = []
         self._writer: apsw.Connection | None = None
-        self._readers: Readers
+        self._readers: Readers = Pool(self._new_reader)
         self._closed = False
-        self._connect()
-        _engines.add(self)
+        forks.watch(self)
+        with self._lock:  # also here: a fork waits for it
+            self._connect()
 
     @classmethod
     def open(cls, path: str, *, config: Config | None = None, clock: Clock | None = None) -> SqliteEngine:
@@ -65,25 +75,34 @@ class SqliteEngine:
         return cls(os.fspath(path), settings, clock or settings.clock or system_clock)
 
     def _connect(self) -> apsw.Connection:
-        writer = connect.open_writer(self._path, self._config.durability)
-        if self._path == connect.MEMORY:
-            self._hits[id(writer)] = search.equip(writer)
-            self._readers = Shared(writer, self._lock)
-        else:
-            self._readers = Pool(self._new_reader)
-        if not index.is_current(writer):  # a search must not answer from tokens of another tokenizer
-            try:
+        writer = connect.open_writer(self._path, self._config.durability, self._name)
+        try:
+            if self._path == connect.MEMORY:
+                self._hits[writer] = search.equip(writer)
+                self._readers = Shared(writer, self._lock)
+            else:
+                self._file = self._file or connect.identity(self._path)
+                self._check_place()
+            if not index.is_current(writer):  # a search must not answer from tokens of another tokenizer
                 self._in_transaction(writer, index.rebuild)
-            except apsw.Error as error:
-                writer.close()
-                raise self._translated(error) from None
+        except connect.FAULTS as error:
+            writer.close()
+            raise self._translated(error) from None
         self._writer = writer
         return writer
 
     def _new_reader(self) -> apsw.Connection:
         conn = connect.open_reader(self._path)
-        self._hits[id(conn)] = search.equip(conn)
+        self._check_place()  # after the opening: from here on it is known which file was opened
+        self._hits[conn] = search.equip(conn)
         return conn
+
+    def _check_place(self) -> None:
+        """StoreError unless the path still leads to the file that was opened."""
+        if self._path != connect.MEMORY and connect.identity(self._path) != self._file:
+            self._looked = 0.0
+            raise connect.moved(self._name)
+        self._looked = time.monotonic()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -92,21 +111,22 @@ class SqliteEngine:
 
     def store(self, intent: Intent) -> Receipt:
         """Carry out one write."""
+        prepared = index.prepare(intent)
         try:
-            prepared = index.prepare(intent)
             with self._lock:
                 conn = self._writer or self._reopened()
                 if conn.in_transaction:  # an interrupt struck between two statements
                     conn.execute("ROLLBACK")
                 try:
                     conn.execute("BEGIN IMMEDIATE")
+                    self._check_place()
                     receipt = store_one(conn, intent, self._clock(), self._keep, prepared)
                     conn.execute("COMMIT")
                     return receipt
                 finally:
                     if conn.in_transaction:
                         conn.execute("ROLLBACK")
-        except (apsw.Error, UnicodeEncodeError) as error:
+        except connect.FAULTS as error:
             raise self._translated(error) from None
 
     def store_many(self, intents: Sequence[Intent]) -> list[Receipt]:
@@ -135,7 +155,7 @@ class SqliteEngine:
         """The records that match the words best."""
 
         def work(conn: apsw.Connection, clock: Clock) -> FoundPage:
-            return search.search(conn, self._hits[id(conn)], query, clock)
+            return search.search(conn, self._hits[conn], query, clock)
 
         return self._read(work)  # type: ignore[no-any-return]  # what search returns
 
@@ -182,20 +202,28 @@ class SqliteEngine:
         )
 
     def _erase_inline(self) -> bool | str:
-        if self._path != connect.MEMORY and forget.size(self._path) > forget.INLINE:
-            return forget.TOO_LARGE
-        return self.erase()
+        """Erase what was just forgotten. What is forgotten stays so, whatever becomes of the erasure."""
+        try:
+            if self._path != connect.MEMORY and forget.size(self._path) > forget.INLINE:
+                return forget.TOO_LARGE
+            return self._erase()
+        except (*connect.FAULTS, KeyfoldError, OSError) as error:
+            return forget.why_not(error)
 
     def erase(self) -> bool | str:
         """Take the bytes of what was forgotten out of the store's files: True, or a word on what that waits for."""
         try:
-            with self._lock:
-                conn = self._writer or self._reopened()
-                if conn.in_transaction:
-                    conn.execute("ROLLBACK")
-                return forget.erase(conn, self._path)
-        except apsw.Error as error:
+            return self._erase()
+        except (*connect.FAULTS, OSError) as error:
             raise self._translated(error) from None
+
+    def _erase(self) -> bool | str:
+        with self._lock:
+            conn = self._writer or self._reopened()
+            if conn.in_transaction:
+                conn.execute("ROLLBACK")
+            self._check_place()
+            return forget.erase(conn, self._path)
 
     def reindex(self) -> None:
         """Make the word index anew from the records."""
@@ -235,8 +263,9 @@ class SqliteEngine:
                 return
             try:
                 if self._path != connect.MEMORY and forget.pending(conn):
+                    self._check_place()
                     forget.erase(conn, self._path)
-            except apsw.Error:
+            except (*connect.FAULTS, KeyfoldError, OSError):
                 pass  # still pending: the next close, or doctor, tries again
             finally:
                 conn.close()
@@ -246,15 +275,15 @@ class SqliteEngine:
         try:
             with self._lock:
                 return self._in_transaction(self._writer or self._reopened(), work)
-        except (apsw.Error, UnicodeEncodeError) as error:
+        except connect.FAULTS as error:
             raise self._translated(error) from None
 
-    @staticmethod
-    def _in_transaction(conn: apsw.Connection, work: Any) -> Any:
+    def _in_transaction(self, conn: apsw.Connection, work: Any) -> Any:
         if conn.in_transaction:
             conn.execute("ROLLBACK")
         try:
             conn.execute("BEGIN IMMEDIATE")
+            self._check_place()
             result = work(conn)
             conn.execute("COMMIT")
             return result
@@ -265,32 +294,37 @@ class SqliteEngine:
     def _look(self, work: Any, argument: Any) -> Any:
         """Run work that is one statement, which sees one state of the store by itself."""
         try:
-            conn = self._readers.take()
-            try:
-                return work(conn, argument, self._clock)
-            finally:
-                self._readers.give(conn)
-        except (apsw.Error, UnicodeEncodeError) as error:
+            if time.monotonic() - self._looked > LOOK_AGAIN:
+                self._check_place()
+            return self._readers.run(work, argument, self._clock)
+        except connect.FAULTS as error:
             raise self._translated(error) from None
 
     def _read(self, work: Any, *arguments: Any) -> Any:
         """Run work in one read transaction: it sees one state of the store."""
+
+        def within(conn: apsw.Connection) -> Any:
+            conn.execute("BEGIN")
+            result = work(conn, *arguments, self._clock)
+            conn.execute("COMMIT")
+            return result
+
         try:
-            conn = self._readers.take()
-            try:
-                conn.execute("BEGIN")
-                result = work(conn, *arguments, self._clock)
-                conn.execute("COMMIT")
-                return result
-            finally:
-                self._readers.give(conn)
-        except (apsw.Error, UnicodeEncodeError) as error:
+            if time.monotonic() - self._looked > LOOK_AGAIN:
+                self._check_place()
+            return self._readers.run(within)
+        except connect.FAULTS as error:
             raise self._translated(error) from None
 
-    def _translated(self, error: Exception) -> KeyfoldError:
-        if isinstance(error, apsw.Error):
-            return connect.translated(error, self._path)
-        return InvalidRequest("text", "it holds a lone surrogate, which is no character: remove it")
+    def _translated(self, error: Exception) -> Exception:
+        if isinstance(error, UnicodeEncodeError):
+            return InvalidRequest("text", "it holds a lone surrogate, which is no character: remove it")
+        if not isinstance(error, (apsw.Error, KeyfoldError)):
+            try:
+                to_micros(self._clock())
+            except Exception:  # noqa: BLE001  # a clock that the caller gave, and that fails: nothing is damaged
+                return error
+        return connect.translated(error, self._path, self._name)
 
     def _reopened(self) -> apsw.Connection:
         """The writer, opened again in a forked child. The lock is held."""
@@ -298,37 +332,25 @@ class SqliteEngine:
             raise Unavailable(CLOSED)
         return self._connect()
 
+    def before_fork(self, until: float) -> None:
+        """Wait until no thread is at work in this store, or the time has come; let none begin."""
+        forks.take(self._lock, until, self._quiet)
+        self._readers.hold(until)
+
     def after_fork(self) -> None:
-        """In the child: leave the inherited connections alone (closing them would disturb the parent)."""
-        if self._writer is not None:
-            _keep_for_ever([self._writer, *self._readers.handles()])
+        """In the parent: go on."""
+        self._readers.release()
+        forks.give_back(self._lock, self._quiet)
+
+    def in_child(self) -> None:
+        """In the child: leave the inherited connections alone, and open others when they are needed."""
+        forks.keep_for_ever([*([self._writer] if self._writer else []), *self._readers.handles()])
         self._lock = threading.Lock()
-        self._hits = {}
+        self._quiet = []
+        self._hits = WeakKeyDictionary()
         self._writer = None
         if self._path == connect.MEMORY:
             self._closed = True
-        else:
-            self._readers = Pool(self._new_reader)
-
-
-_engines: weakref.WeakSet[SqliteEngine] = weakref.WeakSet()
-_inherited: list[apsw.Connection] = []
-
-
-def _keep_for_ever(handles: list[apsw.Connection]) -> None:
-    """Keep connections from being closed, even at the end of the process, when modules let go of what they hold."""
-    import ctypes
-
-    _inherited.extend(handles)
-    for handle in handles:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
-
-
-def _in_child() -> None:
-    connect.renew_lock()
-    for engine in list(_engines):
-        engine.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+        self._readers = Pool(self._new_reader)
+        if self._closed:
+            self._readers.close()

@@ -28,7 +28,7 @@ from keyfold.engines.sqlite.rows import (
     space_of,
 )
 from keyfold.engines.sqlite.write import FORGETS
-from keyfold.errors import InvalidRequest
+from keyfold.errors import InvalidRequest, KeyfoldError
 from keyfold.model import READABLE_KINDS, SESSION
 
 INLINE: Final = 64 << 20  # bytes: up to here a forget erases before it answers
@@ -37,6 +37,9 @@ PATIENCE: Final = 500  # milliseconds to wait for readers and writers before era
 TOO_LARGE: Final = "waiting: the store is larger than 64 MiB; erased on close or by keyfold doctor --erase"
 READER: Final = "waiting: a reader holds the store open"
 WRITER: Final = "waiting: another process is writing"
+FULL: Final = "waiting: the disk is full, and the store is rewritten to erase; erased on close or by keyfold doctor --erase"
+GONE: Final = "waiting: the store was closed, moved or replaced meanwhile"
+FAILED: Final = "waiting: the store could not be rewritten; erased on close or by keyfold doctor --erase"
 
 _ROW: Final = f"SELECT {RECORD}, r.slot FROM records r WHERE "
 _PENDING: Final = (
@@ -125,6 +128,19 @@ def _counters(conn: apsw.Connection) -> tuple[int, int]:
     rows: Rows = conn.execute(_PENDING).fetchall()
     forgets, erased = rows[0]
     return forgets, erased
+
+
+def why_not(error: Exception) -> str:
+    """What an erasure waits for that failed."""
+    match error:
+        case apsw.FullError():
+            return FULL
+        case apsw.BusyError() | apsw.LockedError():
+            return WRITER
+        case KeyfoldError():
+            return GONE
+        case _:
+            return FAILED
 
 
 def size(path: str) -> int:

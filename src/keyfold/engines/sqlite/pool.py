@@ -1,10 +1,19 @@
-"""Connections to read with: a few for a file, made on demand, or the one there is for a store in memory."""
+"""Connections to read with: a few for a file, made on demand, or the one there is for a store in memory.
+
+Ctrl-C may strike between any two steps of Python, so nothing here depends on a step being reached. A connection
+that an interrupt took out of a thread's hands is let go of and counts no more; a lock is only taken by `with`,
+which no interrupt divides.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Protocol
+from weakref import WeakSet
 
 import apsw
 
@@ -12,82 +21,126 @@ from keyfold.errors import Unavailable
 
 SIZE: Final = 4
 PATIENCE: Final = 30.0  # seconds until a read gives up on getting a connection
+GLANCE: Final = 0.05  # seconds after which one that waits looks by itself: nobody tells of what was lost
 CLOSED: Final = "the store is closed: open it again"
 
 
 class Readers(Protocol):
-    """Lends a connection to one thread at a time."""
+    """Lends a connection to one piece of work at a time."""
 
-    def take(self) -> apsw.Connection: ...
-    def give(self, conn: apsw.Connection) -> None: ...
+    def run(self, work: Callable[..., Any], *arguments: Any) -> Any: ...
     def close(self) -> None: ...
     def handles(self) -> list[apsw.Connection]: ...
+    def hold(self, until: float) -> None: ...
+    def release(self) -> None: ...
 
 
 class Pool:
-    """Up to SIZE connections. The ordinary take and give are one list operation each, which is atomic."""
+    """Up to SIZE connections. Ordinarily taking and giving are one list operation each, which is atomic."""
 
     def __init__(self, make: Callable[[], apsw.Connection]) -> None:
         self._make = make
         self._free: list[apsw.Connection] = []
-        self._all: list[apsw.Connection] = []
-        self._change = threading.Condition()
+        self._all: WeakSet[apsw.Connection] = WeakSet()
+        self._lock = threading.Lock()
+        self._told: SimpleQueue[None] = SimpleQueue()
         self._waiting = 0
         self._closed = False
+        self._held: list[apsw.Connection] | None = None  # what is free, while nothing may begin
 
-    def take(self) -> apsw.Connection:
+    def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What work returns of a connection of its own. Unavailable when there are too many reads at once."""
+        try:
+            conn = self._free.pop()
+        except IndexError:
+            conn = self._more()
+        try:
+            return work(conn, *arguments)
+        finally:
+            if conn.in_transaction:  # the read was interrupted
+                conn.execute("ROLLBACK")
+            self._free.append(conn)
+            if self._waiting or self._closed:
+                self._tell()
+
+    def _more(self) -> apsw.Connection:
+        give_up = time.monotonic() + PATIENCE
+        with self._lock:
+            self._waiting += 1
+        try:
+            # The waiter counts itself before it looks, the giver looks after it gave: none is missed.
+            while True:
+                with self._lock:
+                    conn = self._free_or_new()
+                if conn is not None:
+                    return conn
+                if time.monotonic() >= give_up:
+                    raise Unavailable("too many reads at once: try again")
+                with suppress(Empty):
+                    self._told.get(timeout=GLANCE)
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
+    def _free_or_new(self) -> apsw.Connection | None:
+        if self._closed:
+            raise Unavailable(CLOSED)
+        if self._held is not None:
+            return None
         try:
             return self._free.pop()
         except IndexError:
-            return self._more()
-
-    def give(self, conn: apsw.Connection) -> None:
-        if conn.in_transaction:  # the read was interrupted
-            conn.execute("ROLLBACK")
-        self._free.append(conn)
-        if self._waiting or self._closed:
-            self._tell()
-
-    def _more(self) -> apsw.Connection:
-        with self._change:
-            if self._closed:
-                raise Unavailable(CLOSED)
-            if len(self._all) < SIZE:
-                conn = self._make()
-                self._all.append(conn)
-                return conn
-            self._waiting += 1
-            try:
-                # The waiter counts itself before it looks, the giver looks after it gave: none is missed.
-                if not self._change.wait_for(lambda: self._free or self._closed, PATIENCE):
-                    raise Unavailable("too many reads at once: try again")
-                if self._closed:
-                    raise Unavailable(CLOSED)
-                return self._free.pop()
-            except IndexError:  # taken by one that did not wait
-                raise Unavailable("too many reads at once: try again") from None
-            finally:
-                self._waiting -= 1
+            if len(self._all) >= SIZE:
+                return None
+        conn = self._make()
+        self._all.add(conn)
+        return conn
 
     def _tell(self) -> None:
-        with self._change:
-            if self._closed:
-                self._drain()
-            self._change.notify()
+        if self._closed:
+            self._drain()
+        if self._waiting > self._told.qsize():
+            self._told.put(None)
 
     def _drain(self) -> None:
         while self._free:
-            self._free.pop().close()
+            try:
+                self._free.pop().close()
+            except IndexError:
+                return
 
     def close(self) -> None:
         """Close what is not in use now, and the rest as it comes back."""
-        with self._change:
-            self._closed = True
-            self._drain()
-            self._change.notify_all()
+        self._closed = True
+        self._drain()
+        for _ in range(self._waiting):
+            self._told.put(None)
 
     def handles(self) -> list[apsw.Connection]:
+        """All connections, in use or not."""
         return list(self._all)
+
+    def hold(self, until: float) -> None:
+        """Let no read begin, and wait until none is at work or the time has come."""
+        held: list[apsw.Connection] = []
+        self._held = held
+        while True:
+            with self._lock:
+                while self._free:
+                    held.append(self._free.pop())
+                if len(held) >= len(self._all):
+                    return
+            if time.monotonic() >= until:
+                return
+            time.sleep(0.0005)
+
+    def release(self) -> None:
+        """Let reads begin again."""
+        held, self._held = self._held or [], None
+        self._free += held
+        self._tell()
+        for _ in range(self._waiting):
+            self._told.put(None)
 
 
 class Shared:
@@ -97,22 +150,28 @@ class Shared:
         self._conn: apsw.Connection | None = conn
         self._lock = lock
 
-    def take(self) -> apsw.Connection:
-        self._lock.acquire()
-        if self._conn is None:
-            self._lock.release()
-            raise Unavailable(CLOSED)
-        return self._conn
-
-    def give(self, conn: apsw.Connection) -> None:
-        try:
-            if conn.in_transaction:
-                conn.execute("ROLLBACK")
-        finally:
-            self._lock.release()
+    def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What work returns of the connection."""
+        with self._lock:
+            conn = self._conn
+            if conn is None:
+                raise Unavailable(CLOSED)
+            try:
+                return work(conn, *arguments)
+            finally:
+                if conn.in_transaction:
+                    conn.execute("ROLLBACK")
 
     def close(self) -> None:
+        """Lend no more. The lock is held."""
         self._conn = None
 
     def handles(self) -> list[apsw.Connection]:
+        """None but the writer."""
         return []
+
+    def hold(self, until: float) -> None:
+        """Whoever holds the writer's lock holds this too."""
+
+    def release(self) -> None:
+        """See `hold`."""
