@@ -29,7 +29,7 @@ RECORD: Final = (
     "r.id, r.space, r.key, r.type, r.title, r.content, r.metadata, r.tags, r.session, r.revision, r.hash, "
     "r.created_at, r.updated_at, r.expires_at, r.pinned, r.taint, r.observed_at"
 )
-SPACE, EXPIRES, SLOT, LENGTH = 1, 13, 17, 18
+SPACE, REVISIONS, UPDATED, EXPIRES, SLOT, LENGTH = 1, 9, 12, 13, 17, 18
 REVISION: Final = (
     "revision, content, title, type, metadata, tags, session, written_at, hash, pinned, expires_at"
 )

@@ -6,6 +6,7 @@ own counts: FTS5's bm25() walks every posting in the table to count documents.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -17,21 +18,41 @@ import apsw
 from keyfold.clock import Clock, from_micros, to_micros
 from keyfold.contract import ranking
 from keyfold.contract.filters import matches
-from keyfold.contract.indexed_text import whole_words_share
+from keyfold.contract.indexed_text import indexed_text, whole_words_share
 from keyfold.contract.intents import Found, FoundPage, SearchQuery
 from keyfold.engines.sqlite.index import text_of
 from keyfold.engines.sqlite.narrow import Narrowing, Place, places
-from keyfold.engines.sqlite.rows import RECORD, SLOT, Row, Rows, namespace_slots, record_of
+from keyfold.engines.sqlite.rows import (
+    RECORD,
+    REVISIONS,
+    SLOT,
+    SPACE,
+    UPDATED,
+    Row,
+    Rows,
+    namespace_slots,
+    record_of,
+)
 from keyfold.model import Record
 from keyfold.text.tokens import Unit, all_words, index_tokens, query_units
 
 REMEMBERED: Final = 256
+CHUNKS: Final = 32_768  # remembered during a scan,
+CHUNK: Final = 48  # of so many characters at the most
 FEW: Final = 32  # words, up to which each is asked for by its number
+WORDS_A_BATCH: Final = 64
 
 _MATCHES: Final = (
     "SELECT r.slot, r.id, r.updated_at, r.revision, r.length, {passes}, keyfold_hits(words) {more} "
     "FROM words CROSS JOIN records r ON r.slot = words.rowid "
     "WHERE words MATCH ? AND words.rowid BETWEEN ? AND ?"
+)
+_SLOTS: Final = (
+    "SELECT words.rowid, keyfold_hits(words) FROM words WHERE words MATCH ? AND words.rowid BETWEEN ? AND ?"
+)
+_AT_SLOTS: Final = (
+    "SELECT r.slot, r.id, r.updated_at, r.revision, r.length, {passes}, NULL {more} "
+    "FROM json_each(?) CROSS JOIN records r ON r.slot = json_each.value"
 )
 _UNINDEXED: Final = (
     f"SELECT u.slot, u.stale, r.length, {{passes}}, {RECORD} "
@@ -239,20 +260,45 @@ def _matching_rows(
 ) -> tuple[Rows, list[_Profile]]:
     """The rows that hold any word, and what each holds."""
     tokens = [token for unit in units for token in unit]
-    # Tokens hold no quote (keyfold.text.tokens): quoting each is all it takes to make any query legal.
-    match = '"' + '" OR "'.join(tokens) + '"'
     more = "" if narrowing.rest is None else f", {RECORD}"
+    if len(tokens) > FEW:
+        return _by_batches(conn, hits, units, narrowing, num)
     sql = _MATCHES.format(passes=narrowing.sql, more=more)
     hits.start(len(tokens))
-    rows: Rows = conn.execute(sql, (*narrowing.values, match, *namespace_slots(num))).fetchall()
+    values = (*narrowing.values, _any_of(tokens), *namespace_slots(num))
+    rows: Rows = conn.execute(sql, values).fetchall()
     owners = [number for number, unit in enumerate(units) for _ in unit]
-    if len(tokens) > FEW:
-        owner = dict(zip(tokens, owners, strict=True))
-        return rows, [_profile(_counted(row).items(), owner) for row in hits.take()]
     profiles = hits.take()
     # Rows alike share one profile; there are few kinds of them.
     kinds = {row: _profile(enumerate(row), owners) for row in set(profiles)}
     return rows, [kinds[row] for row in profiles]
+
+
+def _by_batches(
+    conn: apsw.Connection, hits: Hits, units: Sequence[Unit], narrowing: Narrowing, num: int
+) -> tuple[Rows, list[_Profile]]:
+    """The same for many words. FTS5 takes a step for every word of a query at every row that holds any of them,
+    so the words are asked for in batches; a row that is in several is put together from what each found."""
+    held: dict[int, list[tuple[int, int]]] = {}
+    owner: dict[str, int] = {}
+    for number, unit in enumerate(units):
+        owner.update((token, number) for token in unit)
+        if len(owner) < WORDS_A_BATCH and number + 1 < len(units):
+            continue
+        hits.start(len(units) + FEW)
+        found: Rows = conn.execute(_SLOTS, (_any_of(owner), *namespace_slots(num))).fetchall()
+        for (slot, _), tokens in zip(found, hits.take(), strict=True):
+            held.setdefault(slot, []).extend(_profile(_counted(tokens).items(), owner))
+        owner.clear()
+    more = "" if narrowing.rest is None else f", {RECORD}"
+    sql = _AT_SLOTS.format(passes=narrowing.sql, more=more)
+    rows: Rows = conn.execute(sql, (*narrowing.values, json.dumps(list(held)))).fetchall()
+    return rows, [tuple(held[row[0]]) for row in rows]
+
+
+def _any_of(tokens: Iterable[str]) -> str:
+    """A query for any of them. Tokens hold no quote (keyfold.text.tokens), so quoting makes any of them legal."""
+    return '"' + '" OR "'.join(tokens) + '"'
 
 
 def _counted(tokens: list[str]) -> dict[str, int]:
@@ -279,14 +325,32 @@ def _scanned(
     if not asked:
         return
     name, num = place[0], place[1]
+    known: dict[str, frozenset[str]] = {}
+    wanted = frozenset(asked)
     for row in conn.execute(_NEWEST.format(narrowing.sql), (num, *narrowing.values)):
-        record = record_of(row, name)
-        text = text_of(record)
-        if text.isascii() and not any(word in text.lower() for word in asked):
-            continue  # the quick look: a word that is there is there as letters
-        if narrowing.rest is not None and not matches(record, narrowing.rest):
+        held: frozenset[str] = frozenset()
+        for chunk in set(
+            _text_in(row).split()
+        ):  # the words of a text are those of its chunks, which come again
+            part = known.get(chunk)
+            if part is None:
+                if len(known) >= CHUNKS:
+                    known.clear()
+                part = wanted.intersection(all_words(chunk))
+                if len(chunk) <= CHUNK:
+                    known[chunk] = part
+            if part:
+                held |= part
+        if not held:
             continue
-        share, every = whole_words_share(asked, set(all_words(text)))
-        if share:
-            moment, number = to_micros(record.updated_at), int(record.id)
-            yield _Match(share, every, moment, number, row[SLOT], record.revision_count, name)
+        if narrowing.rest is not None and not matches(record_of(row, name), narrowing.rest):
+            continue
+        share, every = whole_words_share(asked, held)
+        yield _Match(share, every, row[UPDATED], row[0], row[SLOT], row[REVISIONS], name)
+
+
+def _text_in(row: Row) -> str:
+    """What is indexed of a record, from a row of RECORD's columns: see `indexed_text`."""
+    topic = row[2] if row[SPACE] == 0 else None
+    tags = () if row[7] is None else json.loads(row[7])
+    return indexed_text(row[4], row[5], topic, tags)
