@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from keyfold.clock import MICROSECOND
 from keyfold.contract.filters import same
 from keyfold.contract.intents import Intent
-from keyfold.errors import Conflict, InvalidRequest, NotFound
+from keyfold.errors import Conflict, IdempotencyConflict, InvalidRequest, NotFound
 from keyfold.model import UNSET, Outcome, Receipt, Record, Revision
 
 # What the caller says of a record and what a rewrite may change; content first: it differs most often.
 MATERIAL: Final = ("content", "title", "type", "metadata", "tags", "pinned", "expires_at")
+MAX_REVISION: Final = (1 << 63) - 1  # stores count in 64 bits
+LAST: Final = datetime.max.replace(tzinfo=UTC)
 _CLEARED: Final[dict[str, Any]] = {"metadata": {}, "tags": (), "pinned": False, "expires_at": None}
 
 
@@ -75,6 +77,8 @@ def fresh(intent: Intent, now: datetime) -> Record:
     if intent.type is UNSET or intent.title is UNSET or intent.content is UNSET:
         raise InvalidRequest("content", "a new record needs type, title and content")
     assert intent.key is not None, "the engine mints keys before it decides"
+    if load is not None and max(load.revision, *[state.revision for state in load.past], 1) > MAX_REVISION:
+        raise InvalidRequest("revision", f"must be at most {MAX_REVISION}")
     return Record(
         "",
         intent.namespace,
@@ -131,7 +135,7 @@ def rewritten(held: Record, intent: Intent, changes: dict[str, Any], now: dateti
     return replace(
         held,
         **changes,
-        revision_count=held.revision_count + 1,
+        revision_count=_next_revision(held),
         normalized_hash=(intent.normalized_hash or "") if "content" in changes else held.normalized_hash,
         updated_at=later(now, held),
         session_id=intent.session.id if intent.session is not None else held.session_id,
@@ -140,8 +144,23 @@ def rewritten(held: Record, intent: Intent, changes: dict[str, Any], now: dateti
     )
 
 
+def _next_revision(held: Record) -> int:
+    if held.revision_count >= MAX_REVISION:
+        raise Conflict(
+            f"{held.kind} {held.key!r:.200} bears the last revision there is: forget it and save it anew",
+            current_revision=held.revision_count,
+        )
+    return held.revision_count + 1
+
+
 def later(now: datetime, held: Record) -> datetime:
     """A record's next time: now, but always after its last, whatever the clock did meanwhile."""
+    if held.updated_at >= LAST:
+        raise Conflict(
+            f"{held.kind} {held.key!r:.200} bears the last moment there is, so nothing can be later: "
+            "forget it and save it anew",
+            current_revision=held.revision_count,
+        )
     return max(now, held.updated_at + MICROSECOND)
 
 
@@ -211,7 +230,7 @@ def _advance(record: Record, state: Revision) -> Record:
         pinned=state.pinned,
         expires_at=state.expires_at,
         normalized_hash=state.normalized_hash,
-        revision_count=record.revision_count + 1,
+        revision_count=_next_revision(record),
         updated_at=state.written_at,
     )
 
@@ -240,6 +259,16 @@ def repeats(record: Record, intent: Intent) -> bool:
         _alike(name, getattr(record, name), _CLEARED[name] if value is UNSET or value is None else value)
         for name in MATERIAL
         for value in (getattr(intent, name),)
+    )
+
+
+def other_call(existing: str | None) -> IdempotencyConflict:
+    """The error of an idempotency key that comes again with another body. `existing` is the first call's record."""
+    return IdempotencyConflict(
+        "this idempotency key was used in the last 24 hours for a call with other arguments"
+        + (f" (record {existing})" if existing else "")
+        + ": repeat the first call as it was, or use a new key",
+        existing_id=existing,
     )
 
 

@@ -247,8 +247,16 @@ def read_position(position: str, order: Order) -> tuple[Any, ...]:
     try:
         if order == "key":
             namespace, kind, minted, key = json.loads(position)
-            return str(namespace), int(kind), int(minted), str(key)
+            return str(namespace), _number(kind), _number(minted), str(key)
         micros, _, identity = position.partition(".")
-        return int(micros), identity
-    except (ValueError, TypeError):
+        return _number(micros), identity
+    except (ValueError, TypeError, OverflowError):
         raise InvalidRequest("cursor", "it is not one that a listing of this order gave") from None
+
+
+def _number(value: Any) -> int:
+    """A whole number of at most 64 bits, which is what stores hold."""
+    number = int(value)
+    if number.bit_length() > 63:
+        raise OverflowError
+    return number

@@ -300,7 +300,7 @@ def _read_place(position: str, order: Order) -> tuple[Any, ...]:
     place = read_position(position, order)
     if order == "key":
         return place
-    if not place[1].isdecimal():
+    if not (place[1].isdecimal() and len(place[1]) < 20):
         raise InvalidRequest("cursor", "it is not one that a listing of this order gave")
     return place[0], int(place[1])
 

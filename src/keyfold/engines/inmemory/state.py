@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
-from keyfold.contract.decide import revision_of
+from keyfold.contract.decide import other_call, revision_of
 from keyfold.contract.intents import Idempotency, Ref
 from keyfold.contract.reach import within
-from keyfold.errors import IdempotencyConflict
 from keyfold.model import SESSION, DeleteResult, Reach, Receipt, Record, Revision
 
 Address = tuple[str, str, bool, str]
@@ -137,10 +136,7 @@ class State:
             return None
         if kept.body != use.body or not isinstance(kept.answer, kind):
             ids = (kept.answer.id,) if isinstance(kept.answer, Receipt) else kept.answer.ids
-            raise IdempotencyConflict(
-                "this idempotency key was used for another request within the last 24 hours; use a new key",
-                existing_id=ids[0] if ids else None,
-            )
+            raise other_call(ids[0] if ids else None)
         return replace(kept.answer, replayed=True)
 
     def keep_answer(

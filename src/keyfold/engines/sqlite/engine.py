@@ -320,6 +320,8 @@ class SqliteEngine:
         if isinstance(error, UnicodeEncodeError):
             return InvalidRequest("text", "it holds a lone surrogate, which is no character: remove it")
         if not isinstance(error, (apsw.Error, KeyfoldError)):
+            if self._path == connect.MEMORY:  # no file, no damage
+                return error
             try:
                 to_micros(self._clock())
             except Exception:  # noqa: BLE001  # a clock that the caller gave, and that fails: nothing is damaged

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import apsw
 
+from keyfold.contract.decide import other_call
 from keyfold.contract.intents import Idempotency, Intent, Selector
 from keyfold.engines.sqlite.rows import Rows
-from keyfold.errors import IdempotencyConflict
 from keyfold.model import DeleteResult, Receipt
 
 KEPT: Final = 24 * 3600 * 1_000_000  # microseconds
@@ -44,7 +44,7 @@ def first_receipt(conn: apsw.Connection, intent: Intent, micros: int) -> Receipt
     body, text, slot = rows[0]
     held: dict[str, Any] = json.loads(text)
     if body != given.body:
-        raise _conflict(held["id"])
+        raise other_call(held["id"])
     keys = [key for at in held["similar"] for key in _key_at(conn, at)]
     topic = _key_at(conn, slot)[0] if held["keyed"] else None
     return Receipt(
@@ -91,7 +91,7 @@ def first_forget(conn: apsw.Connection, selector: Selector, micros: int) -> Dele
     body, text = rows[0]
     held: dict[str, Any] = json.loads(text)
     if body != given.body:
-        raise _conflict(held["ids"][0] if held["ids"] else None)
+        raise other_call(held["ids"][0] if held["ids"] else None)
     return DeleteResult(held["deleted"], tuple(held["ids"]), replayed=True)
 
 
@@ -107,12 +107,3 @@ def remember_forget(conn: apsw.Connection, selector: Selector, result: DeleteRes
 
 def _forget_key(namespace: str, given: Idempotency) -> bytes:
     return sha256(namespace.encode() + b"\0" + given.key).digest()
-
-
-def _conflict(existing: str | None) -> IdempotencyConflict:
-    return IdempotencyConflict(
-        "this idempotency key was used in the last 24 hours for a call with other arguments"
-        + (f" (record {existing})" if existing else "")
-        + ": repeat the first call as it was, or use a new key",
-        existing_id=existing,
-    )

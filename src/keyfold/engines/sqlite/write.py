@@ -10,7 +10,9 @@ import os
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Final
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
 
 import apsw
 
@@ -32,6 +34,7 @@ from keyfold.engines.sqlite.rows import (
     RECORD,
     SESSION_SPACE,
     SLOT,
+    UPDATED,
     Row,
     Rows,
     folded_hash,
@@ -46,7 +49,7 @@ from keyfold.engines.sqlite.rows import (
     state_row,
 )
 from keyfold.errors import NotFound
-from keyfold.model import ACTIVE, SESSION, Receipt, Record
+from keyfold.model import ACTIVE, SESSION, UNSET, Receipt, Record
 
 _HELD: Final = f"SELECT {RECORD}, r.slot, r.length FROM records r WHERE "
 _NS: Final = "(SELECT num FROM namespaces WHERE name = ?)"
@@ -55,6 +58,7 @@ _BY_ID: Final = f"{_HELD} r.id = ? AND r.ns = {_NS}"
 _REPEATS: Final = (
     f"SELECT {RECORD}, r.slot FROM records r INDEXED BY records_repeat WHERE r.ns = {_NS} AND r.hash = ? "
     "AND r.space = ? AND r.space % 2 = 1 AND r.updated_at >= ? AND (r.expires_at IS NULL OR r.expires_at > ?)"
+    "{} ORDER BY r.updated_at DESC"
 )
 _SIMILAR: Final = (
     f"SELECT slot, key, expires_at FROM records INDEXED BY records_folded WHERE folded = ? AND ns = {_NS}"
@@ -147,13 +151,31 @@ def _find_repeat(
     since = -(1 << 62) if window is None else micros - int(min(window, 1e11) * 1_000_000) - 1
     space = space_of(intent.kind, True)
     asked = (intent.namespace, pack_hash(intent.normalized_hash or ""), space, since, micros)
-    found = [(record_of(row, intent.namespace), int(row[SLOT])) for row in conn.execute(_REPEATS, asked)]
-    repeat = find_duplicate([record for record, _ in found], intent, now) if found else None
-    if repeat is None:
-        return None
-    if intent.expect_revision is not None:
-        check_revision(repeat, intent)
-    return next((record, slot) for record, slot in found if record is repeat)
+    sql, values = _said_alike(intent)
+    rows = conn.execute(_REPEATS.format(sql), (*asked, *values))
+    for _, group in groupby(
+        rows, key=itemgetter(UPDATED)
+    ):  # newest first, and of one moment the first written
+        found = [(record_of(row, intent.namespace), int(row[SLOT])) for row in reversed(list(group))]
+        repeat = find_duplicate([record for record, _ in found], intent, now)
+        if repeat is not None:
+            if intent.expect_revision is not None:
+                check_revision(repeat, intent)
+            return next((record, slot) for record, slot in found if record is repeat)
+    return None
+
+
+def _said_alike(intent: Intent) -> tuple[str, tuple[Any, ...]]:
+    """What `repeats` asks of a record, as far as columns tell it: a text may be there ten thousand times."""
+    if intent.dedup_on == "content":
+        return "", ()
+    expires = None if intent.expires_at is UNSET else pack_time(intent.expires_at)
+    pinned = int(intent.pinned is not UNSET and bool(intent.pinned))
+    sql = " AND r.type = ? AND r.title = ? AND r.pinned = ? AND r.expires_at IS ?"
+    for column, value in (("metadata", intent.metadata), ("tags", intent.tags)):
+        given = value is not UNSET and bool(value)
+        sql += f" AND r.{column} IS {'NOT NULL' if given else 'NULL'}"
+    return sql, (intent.type, intent.title, pinned, expires)
 
 
 def _deduped(conn: apsw.Connection, intent: Intent, decision: Decision, slot: int, micros: int) -> Receipt:
