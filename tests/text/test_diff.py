@@ -93,9 +93,9 @@ def test_long_texts_are_compared_in_bounded_time(kinds: int) -> None:
     chance = random.Random(kinds)
     old = "\n".join(str(chance.randrange(kinds)) for _ in range(9_900))
     new = "\n".join(str(chance.randrange(kinds)) for _ in range(9_900))
-    began = time.perf_counter()
+    began = time.process_time()
     diff_lines(old, new, "1", "2")
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_difflib_is_not_asked_where_lines_repeat_too_much(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,6 @@ def test_an_ellipsis_stands_only_where_something_was_cut(found: list[str]) -> No
 @pytest.mark.parametrize("unit", ["token refresh ", "\u6771\u4eac", "token", "-", "\U0001f680"])
 def test_a_large_text_costs_no_more_than_its_first_64_kib(unit: str) -> None:
     text = unit * (4 * 1024 * 1024 // len(unit))
-    began = time.perf_counter()
+    began = time.process_time()
     snippet(text, "token \u6771\u4eac \U0001f680 refresh")
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1

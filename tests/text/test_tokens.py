@@ -333,10 +333,10 @@ def test_threads_get_the_same_tokens() -> None:
 )
 def test_a_megabyte_of_anything_is_cut_in_linear_time(unit: str) -> None:
     text = unit * (1024 * 1024 // len(unit.encode()))
-    began = time.perf_counter()
+    began = time.process_time()  # the machine may be busy with other things
     index_tokens(text)
     query_units(text)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_tokens_have_no_white_space_of_any_kind() -> None:
