@@ -82,8 +82,10 @@ from keyfold.model import Config
 engine = SqliteEngine.open(sys.argv[1], config=Config(durability="process"))
 engine.store(note("k", "text"))
 over = False
+go = threading.Event()
 
 def strike():
+    go.wait()  # a signal while the thread is being started would be the test's own fault
     while not over:
         time.sleep(0.0007)
         if not over:
@@ -95,6 +97,7 @@ thread = threading.Thread(target=strike, daemon=True)
 thread.start()
 while True:
     try:
+        go.set()
         while time.monotonic() < until:
             number += 1
             engine.get(Ref(USER, key="k"))
@@ -102,11 +105,11 @@ while True:
             if number % 4 == 0:
                 engine.store(note(f"k{number % 9}", f"text {number}"))
                 engine.search(SearchQuery(USER, "text"))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         over = True
         break
     except KeyboardInterrupt:
         struck += 1
-signal.signal(signal.SIGINT, signal.SIG_IGN)
 thread.join()
 
 done = []
