@@ -15,7 +15,7 @@ from keyfold.clock import MICROSECOND
 from keyfold.contract.filters import same
 from keyfold.contract.intents import Intent
 from keyfold.errors import Conflict, IdempotencyConflict, InvalidRequest, NotFound
-from keyfold.model import UNSET, Outcome, Receipt, Record, Revision
+from keyfold.model import UNSET, Outcome, Receipt, Record, Revision, Taint
 
 # What the caller says of a record and what a rewrite may change; content first: it differs most often.
 MATERIAL: Final = ("content", "title", "type", "metadata", "tags", "pinned", "expires_at")
@@ -203,7 +203,10 @@ def _decide_load(held: Record, intent: Intent) -> Decision:
     load = intent.load
     assert load is not None
     coming = fresh(intent, load.updated_at)
-    states = [state for state in (*load.past, revision_of(coming)) if state.written_at > held.updated_at]
+    last = revision_of(coming)
+    if load.current and last.written_at <= held.updated_at:
+        last = replace(last, written_at=held.updated_at + MICROSECOND)
+    states = [state for state in (*load.past, last) if state.written_at > held.updated_at]
     record, past = held, []
     for state in states:
         if _unlike(record, state):
@@ -211,6 +214,10 @@ def _decide_load(held: Record, intent: Intent) -> Decision:
             record = _advance(record, state)
     if record is held:
         return Decision("deduped", held)
+    if intent.taint == "external" or load.current:
+        observed = intent.observed_at if load.current and intent.observed_at else held.observed_at
+        taint: Taint = "external" if "external" in (held.taint, intent.taint) else "internal"
+        record = replace(record, taint=taint, observed_at=observed)
     return Decision("updated", record, tuple(past))
 
 

@@ -67,12 +67,17 @@ class SessionLapsed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """An import: the times and earlier states that the record brings along. `past` is oldest first."""
+    """An import: the times and earlier states that the record brings along. `past` is oldest first.
+
+    With `current` the source says what holds now, however it is dated: where that is not what is held, it
+    becomes the next revision, and a date that is not later than the held one's moves behind it.
+    """
 
     created_at: datetime
     updated_at: datetime
     past: tuple[Revision, ...] = ()
     revision: int = 1
+    current: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +243,13 @@ class Capabilities:
 def position_of(record: Record, order: Order) -> str:
     """The place of a record in a listing, as text: what a cursor wraps and a timeline starts from."""
     if order == "key":
-        return json.dumps([record.namespace, KINDS.index(record.kind), int(record.minted), record.key])
+        return key_position(record.namespace, record.kind, record.key, minted=record.minted)
     return f"{to_micros(record.updated_at)}.{record.id}"
+
+
+def key_position(namespace: str, kind: str, key: str, *, minted: bool = False) -> str:
+    """The place of an address in a listing by key, whether or not there is a record at it."""
+    return json.dumps([namespace, KINDS.index(kind), int(minted), key])
 
 
 def read_position(position: str, order: Order) -> tuple[Any, ...]:

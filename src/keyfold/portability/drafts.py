@@ -36,7 +36,11 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A record with its past, oldest first. `where` and `line` say where it stands in the input."""
+    """A record with its past, oldest first. `where` and `line` say where it stands in the input.
+
+    `current`: it is what its source says now, so that where the store holds something else it is a new
+    revision, even when its date is not later (a file that was restored keeps an old date).
+    """
 
     where: str
     line: int | None
@@ -49,6 +53,7 @@ class Draft:
     past: tuple[State, ...] = ()
     observed_at: datetime | None = None
     taint: Taint = "external"
+    current: bool = False
 
 
 class Sealer:
@@ -84,7 +89,7 @@ class Sealer:
             observed_at=draft.observed_at,
             taint=draft.taint,
             session=None if current.session_id is None else SessionUse(current.session_id, explicit=True),
-            load=Load(draft.created_at, current.written_at, past, current.revision),
+            load=Load(draft.created_at, current.written_at, past, current.revision, draft.current),
         )
         return intent, sum(_regions(state) for state in (*draft.past, draft.now))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from keyfold.clock import Clock, system_clock
@@ -10,8 +9,9 @@ from keyfold.contract.decide import decide
 from keyfold.contract.intents import Intent, Ref
 from keyfold.contract.protocols import Engine
 from keyfold.errors import Conflict, InvalidRequest, NotFound, Unsupported
-from keyfold.model import Config, Outcome
+from keyfold.model import TURN, Config, Outcome
 from keyfold.portability.drafts import Draft, Sealer
+from keyfold.portability.held import Address, address_of, held_at
 from keyfold.portability.report import Progress, Report
 
 CHUNK: Final = 500
@@ -65,15 +65,30 @@ class Loader:
         return True
 
     def finish(self) -> None:
-        """Store what waits."""
+        """Store what waits, but for what is there already: that is compared and never written."""
         waiting, self._waiting, self._size = self._waiting, [], 0
         if not waiting:
             return
+        held = held_at(self._engine, [address_of(item.intent) for item in waiting])
+        now = self._clock()
+        changing: list[_Waiting] = []
+        changed: set[Address] = set()
+        for item in waiting:
+            address = address_of(item.intent)
+            record = held.get(address)
+            decision = None
+            if record is not None and address not in changed:
+                decision = decide(record, item.intent, now)
+            if decision is not None and decision.outcome == "deduped":
+                self._note(item, "deduped", decision.record.normalized_hash)
+            else:  # and what comes later for the same record is to find it changed
+                changed.add(address)
+                changing.append(item)
         if self._dry_run:
-            outcomes: list[Outcome] = [self._foresee(item.intent) for item in waiting]
-            self._note(waiting, outcomes)
-        else:
-            self._store(waiting)
+            for item in changing:
+                self._foresee(item)
+        elif changing:
+            self._store(changing)
         if self._progress is not None:
             self._progress(self._report)
 
@@ -84,8 +99,8 @@ class Loader:
             for item in waiting:  # one of them is at fault: it is found one by one
                 self._store_one(item)
         else:
-            done: list[Outcome] = [receipt.outcome for receipt in receipts]
-            self._note(waiting, done)
+            for item, receipt in zip(waiting, receipts, strict=True):
+                self._note(item, receipt.outcome, receipt.normalized_hash)
 
     def _store_one(self, item: _Waiting) -> None:
         try:
@@ -93,21 +108,24 @@ class Loader:
         except _FAULTS as error:
             self._report.skip(item.draft.where, str(error), item.draft.line)
         else:
-            self._note([item], [receipt.outcome])
+            self._note(item, receipt.outcome, receipt.normalized_hash)
 
-    def _foresee(self, intent: Intent) -> Outcome:
-        """What storing it would do, by the same decision that the engine takes."""
+    def _foresee(self, item: _Waiting) -> None:
+        """Note what storing it would do, by the same decision that the engine takes."""
+        intent = item.intent
         held = self._engine.get(Ref(intent.namespace, key=intent.key, kind=intent.kind, minted=intent.minted))
-        return decide(held, intent, self._clock()).outcome
+        decision = decide(held, intent, self._clock())
+        self._note(item, decision.outcome, decision.record.normalized_hash)
 
-    def _note(self, waiting: list[_Waiting], outcomes: Sequence[Outcome]) -> None:
-        report = self._report
-        for item, outcome in zip(waiting, outcomes, strict=True):
-            kind = item.intent.kind
-            report.kinds[kind] = report.kinds.get(kind, 0) + 1
-            if outcome == "created":
-                report.created += 1
-            elif outcome == "updated":
-                report.updated += 1
-            else:
-                report.deduped += 1
+    def _note(self, item: _Waiting, outcome: Outcome, digest: str) -> None:
+        report, intent = self._report, item.intent
+        report.kinds[intent.kind] = report.kinds.get(intent.kind, 0) + 1
+        if outcome == "created":
+            report.created += 1
+        elif outcome == "updated":
+            report.updated += 1
+        else:
+            report.deduped += 1
+            if intent.kind == TURN and digest != intent.normalized_hash:
+                told = "the store holds another text for this turn, and a later one: it stays"
+                report.note(item.draft.where, told, item.draft.line)

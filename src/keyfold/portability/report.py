@@ -14,7 +14,7 @@ LISTED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """One piece of the input that was not taken: where it stands and why. The reason never quotes the text."""
+    """One piece of the input that was not taken, or is worth a note: where it stands and why. Never its text."""
 
     where: str
     reason: str
@@ -33,7 +33,9 @@ class Report:
     counts the earlier states made of a key that recurs in the input. `redacted` counts the private regions
     found in the input. `stubs` counts sessions that are referred to but absent from it. `left_out` counts
     what was rightly not taken, by reason. `skipped` lists what was wrong (the first thousand; all are
-    counted in `skipped_count`); the rest of the input went in all the same.
+    counted in `skipped_count`); the rest of the input went in all the same. `notes` lists what is worth
+    knowing and is no fault (the first thousand, with `notes_count` as above): a note that vanished, a
+    relation to nothing.
     """
 
     format: str = ""
@@ -48,6 +50,8 @@ class Report:
     left_out: dict[str, int] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
     skipped_count: int = 0
+    notes: list[Skipped] = field(default_factory=list)
+    notes_count: int = 0
 
     @property
     def records(self) -> int:
@@ -64,6 +68,12 @@ class Report:
         self.skipped_count += 1
         if len(self.skipped) < LISTED:
             self.skipped.append(Skipped(where, reason, line))
+
+    def note(self, where: str, reason: str, line: int | None = None) -> None:
+        """Note what was taken, or never was to be taken, and deserves a word."""
+        self.notes_count += 1
+        if len(self.notes) < LISTED:
+            self.notes.append(Skipped(where, reason, line))
 
     def leave_out(self, reason: str, number: int = 1) -> None:
         """Count what is not taken and is not wrong either."""
@@ -85,4 +95,6 @@ class Report:
             "left_out": dict(sorted(self.left_out.items())),
             "skipped_count": self.skipped_count,
             "skipped": [item.to_dict() for item in self.skipped],
+            "notes_count": self.notes_count,
+            "notes": [item.to_dict() for item in self.notes],
         }
