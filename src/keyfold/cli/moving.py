@@ -11,7 +11,7 @@ from keyfold.cli.inputs import existing_store, missing_file, readable_store, sto
 from keyfold.cli.output import Output, counted
 from keyfold.errors import InvalidRequest, NotFound
 from keyfold.model import SESSION
-from keyfold.portability import Report, export_file, import_keyfold, import_path
+from keyfold.portability import Report, detect, export_file, import_keyfold, import_path
 from keyfold.portability import copy as copy_store
 from keyfold.portability import export as export_lines
 from keyfold.registry import open_engine
@@ -54,19 +54,20 @@ def bring(args: Namespace, output: Output) -> int:
     engine = open_engine(readable_store(args, output) if args.dry_run else store_of(args))
     try:
         if args.path == "-":
-            if args.source == "engram" or args.namespace_per is not None:
+            if args.source not in ("auto", "keyfold") or args.namespace_per is not None:
                 raise InvalidRequest(
-                    "PATH", "standard input is read as a keyfold export; give Engram's data as a path"
+                    "PATH", "standard input is read as a keyfold export; give other data as a path"
                 )
             report = import_keyfold(engine, sys.stdin.buffer, namespace=args.user, **options)
         else:
             named = args.user
-            if named is None and _is_engram(args):
+            source = detect(Path(args.path)) if args.source == "auto" else args.source
+            if named is None and source != "keyfold":
                 named = user_of(args)
             report = import_path(
                 engine,
                 args.path,
-                source=args.source,
+                source=source,
                 namespace=named,
                 per_project=args.namespace_per == "project",
                 **options,
@@ -74,12 +75,6 @@ def bring(args: Namespace, output: Output) -> int:
     finally:
         engine.close()
     return _told(report, output)
-
-
-def _is_engram(args: Namespace) -> bool:
-    from keyfold.portability import detect
-
-    return args.source == "engram" or (args.source == "auto" and detect(Path(args.path)) == "engram")
 
 
 def copy(args: Namespace, output: Output) -> int:
@@ -121,6 +116,10 @@ def _told(report: Report, output: Output) -> int:
             output.note(f"keyfold: skipped {item.where}: {item.reason}")
         if report.skipped_count > len(report.skipped):
             output.note(f"keyfold: skipped {report.skipped_count - len(report.skipped):,} more")
+        for item in report.notes:
+            output.note(f"keyfold: note: {item.where}: {item.reason}")
+        if report.notes_count > len(report.notes):
+            output.note(f"keyfold: {report.notes_count - len(report.notes):,} more notes")
     if report.skipped_count:
         return 2
     return 0 if report.records else 1

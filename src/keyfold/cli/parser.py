@@ -338,6 +338,9 @@ def _sessions(commands: Commands, shared: argparse.ArgumentParser) -> None:
     listing.add_argument("--limit", metavar="N", type=int, default=20, help="at most N (default 20)")
 
 
+SOURCES: Final = ("auto", "keyfold", "engram", "markdown", "mcp-memory", "claude-code", "chatgpt")
+
+
 def _moving(commands: Commands, shared: argparse.ArgumentParser) -> None:
     export = _command(
         commands,
@@ -355,13 +358,13 @@ def _moving(commands: Commands, shared: argparse.ArgumentParser) -> None:
         shared,
         "import",
         "moving:bring",
-        "read an export of Keyfold's or of Engram's",
+        "read an export of Keyfold's, or what another tool keeps",
         "Importing again changes nothing. What cannot be read is reported and skipped; the exit code is then 2.",
     )
     bring.add_argument(
         "path", metavar="PATH", help="a file or folder, or - for a keyfold export on standard input"
     )
-    bring.add_argument("--from", dest="source", choices=("auto", "keyfold", "engram"), default="auto")
+    bring.add_argument("--from", dest="source", choices=SOURCES, default="auto")
     bring.add_argument(
         "--namespace-per", choices=("project",), help="Engram: a user a project, named as the project"
     )

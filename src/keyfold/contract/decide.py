@@ -204,8 +204,10 @@ def _decide_load(held: Record, intent: Intent) -> Decision:
     assert load is not None
     coming = fresh(intent, load.updated_at)
     last = revision_of(coming)
-    if load.current and last.written_at <= held.updated_at:
-        last = replace(last, written_at=held.updated_at + MICROSECOND)
+    if load.current is not None:
+        last = replace(last, pinned=held.pinned, expires_at=held.expires_at)
+        if last.written_at <= held.updated_at:
+            last = replace(last, written_at=later(load.current, held))
     states = [state for state in (*load.past, last) if state.written_at > held.updated_at]
     record, past = held, []
     for state in states:
@@ -214,8 +216,8 @@ def _decide_load(held: Record, intent: Intent) -> Decision:
             record = _advance(record, state)
     if record is held:
         return Decision("deduped", held)
-    if intent.taint == "external" or load.current:
-        observed = intent.observed_at if load.current and intent.observed_at else held.observed_at
+    if intent.taint == "external" or load.current is not None:
+        observed = (load.current is not None and intent.observed_at) or held.observed_at
         taint: Taint = "external" if "external" in (held.taint, intent.taint) else "internal"
         record = replace(record, taint=taint, observed_at=observed)
     return Decision("updated", record, tuple(past))

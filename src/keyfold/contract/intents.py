@@ -69,15 +69,16 @@ class SessionLapsed(Exception):
 class Load:
     """An import: the times and earlier states that the record brings along. `past` is oldest first.
 
-    With `current` the source says what holds now, however it is dated: where that is not what is held, it
-    becomes the next revision, and a date that is not later than the held one's moves behind it.
+    `current`: the source says what holds now, however it is dated, and this is when it last changed. Where that
+    is not what is held it becomes the next revision: if its date is not later than the held one's, then with
+    this one or just behind the held one's. Such a source knows nothing of pins and expiry: they stay.
     """
 
     created_at: datetime
     updated_at: datetime
     past: tuple[Revision, ...] = ()
     revision: int = 1
-    current: bool = False
+    current: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

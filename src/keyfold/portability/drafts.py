@@ -38,8 +38,8 @@ class State:
 class Draft:
     """A record with its past, oldest first. `where` and `line` say where it stands in the input.
 
-    `current`: it is what its source says now, so that where the store holds something else it is a new
-    revision, even when its date is not later (a file that was restored keeps an old date).
+    `current`: it is what its source says now, and this is when that last changed: where the store holds
+    something else it is a new revision, even when its own date is not later (a restored file has an old one).
     """
 
     where: str
@@ -53,7 +53,7 @@ class Draft:
     past: tuple[State, ...] = ()
     observed_at: datetime | None = None
     taint: Taint = "external"
-    current: bool = False
+    current: datetime | None = None
 
 
 class Sealer:

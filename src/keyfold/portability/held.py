@@ -58,9 +58,7 @@ def held_at(engine: Engine, addresses: Iterable[Address]) -> dict[Address, Recor
     return found
 
 
-def _read_listing(
-    engine: Engine, first: Address, ordered: list[str], found: dict[Address, Record]
-) -> None:
+def _read_listing(engine: Engine, first: Address, ordered: list[str], found: dict[Address, Record]) -> None:
     """Add what the listing holds between the first and the last key."""
     namespace, kind, minted, key = first
     wanted = set(ordered)

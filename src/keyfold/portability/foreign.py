@@ -1,0 +1,205 @@
+"""What the importers of other tools' files share: reading without trust, JSON as it is met in the wild, times."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+from keyfold.clock import EPOCH, from_micros, from_text
+from keyfold.errors import NotFound, StoreError
+from keyfold.portability.strict_json import LARGEST, BadInput
+
+BOM: Final = b"\xef\xbb\xbf"
+# A line longer than this is not read: far above what any tool writes, far below what would fill the memory.
+MAX_LINE: Final = 64 << 20
+_SALVAGED: Final = 64
+_EARLIEST: Final = 1e8  # seconds: a smaller number is a year, a count, anything but a time of these tools
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+_SURROGATES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\0\ud800-\udfff]")
+# Files of a device or a pipe would block a reader; a link put in place of a file is not followed.
+_FLAGS: Final = (
+    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+)
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+
+
+def open_regular(path: str | Path, *, follow: bool = True) -> BinaryIO:
+    """A regular file, open for reading. BadInput when it is something else or cannot be read."""
+    try:
+        handle = os.open(path, _FLAGS if follow else _FLAGS | _NO_LINK)
+    except OSError as error:
+        raise BadInput(f"it cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise BadInput("its name cannot be read") from None
+    file = os.fdopen(handle, "rb") if stat.S_ISREG(os.fstat(handle).st_mode) else None
+    if file is None:
+        os.close(handle)
+        raise BadInput("it is no regular file")
+    return file
+
+
+def open_source(path: Path) -> BinaryIO:
+    """The file that an import was asked for. NotFound when there is none, StoreError when it cannot be read."""
+    if not path.exists():
+        raise NotFound(f"there is nothing to import at {str(path)!r}")
+    try:
+        return open_regular(path)
+    except BadInput as error:
+        raise StoreError(f"cannot import {str(path)!r}: {error}") from None
+
+
+def modified(file: BinaryIO) -> datetime:
+    """When an open file was last written, in UTC."""
+    return _of_nanoseconds(os.fstat(file.fileno()).st_mtime_ns)
+
+
+def _of_nanoseconds(number: int) -> datetime:
+    try:
+        return from_micros(number // 1_000)
+    except OverflowError:
+        return EPOCH
+
+
+def time_from(value: Any) -> datetime | None:
+    """A time as other tools write it: ISO text (without an offset: UTC) or seconds or milliseconds since 1970."""
+    if isinstance(value, str):
+        text = value.strip()
+        if re.fullmatch(r"\d{9,16}(\.\d+)?", text):
+            return time_from(float(text))
+        try:
+            return from_text(text, naive=True)
+        except (ValueError, OverflowError):
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    seconds = value / 1e6 if abs(value) >= 1e14 else value / 1e3 if abs(value) >= 1e11 else value
+    try:
+        return datetime.fromtimestamp(seconds, UTC) if seconds > _EARLIEST else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def clean(text: str) -> str:
+    """Text that a store can hold: surrogates that belong together are joined, single ones and NUL become U+FFFD."""
+    if text.isascii():
+        return text.replace("\0", "\ufffd") if "\0" in text else text
+    if _UNSTORABLE.search(text) is None:
+        return text
+    return _SURROGATES.sub(_repaired, text)
+
+
+def _repaired(found: re.Match[str]) -> str:
+    pair = found[0]
+    return "\ufffd" if len(pair) == 1 else pair.encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+def cleaned(value: Any, depth: int = 12) -> Any:
+    """A JSON value with its texts cleaned; what is nested too deeply for metadata, and names that are empty, as text."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        if depth == 0:
+            return clean(json.dumps(value, ensure_ascii=False))
+        return {clean(str(key)) or "(empty)": cleaned(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, list):
+        if depth == 0:
+            return clean(json.dumps(value, ensure_ascii=False))
+        return [cleaned(item, depth - 1) for item in value]
+    return value
+
+
+def _whole(digits: str) -> Any:
+    if len(digits) > 20 or not -LARGEST - 1 <= (number := int(digits)) <= LARGEST:
+        return digits[:400]
+    return number
+
+
+def _float(digits: str) -> Any:
+    number = float(digits)
+    return number if math.isfinite(number) else digits[:400]
+
+
+def _constant(_name: str) -> None:
+    return None
+
+
+# What another tool wrote is taken as far as it can be: numbers beyond 64 bits as text, NaN as null.
+LENIENT: Final = json.JSONDecoder(
+    strict=False, parse_constant=_constant, parse_int=_whole, parse_float=_float
+)
+
+
+class Line(NamedTuple):
+    """One value on a line, or what is wrong with the line (then `value` is None)."""
+
+    number: int
+    value: Any
+    problem: str | None = None
+
+
+def json_lines(file: BinaryIO, salvage: re.Pattern[str] | None = None) -> Iterator[Line]:
+    """The values of a JSON Lines file, however many stand on a line; what is wrong is told by line.
+
+    `salvage` finds where a value can begin after one that was cut off on the same line.
+    """
+    number = 0
+    while True:
+        try:
+            line = file.readline(MAX_LINE + 1)
+        except OSError as error:
+            raise StoreError(f"cannot read the file to import: {error.strerror or 'it is broken'}") from None
+        if not line:
+            return
+        number += 1
+        if len(line) > MAX_LINE:
+            while line and not line.endswith(b"\n"):
+                line = file.readline(MAX_LINE)
+            yield Line(number, None, f"the line is longer than {MAX_LINE:,} bytes")
+            continue
+        yield from _values(line.removeprefix(BOM) if number == 1 else line, number, salvage)
+
+
+def _values(line: bytes, number: int, salvage: re.Pattern[str] | None) -> Iterator[Line]:
+    try:
+        text = line.decode().strip()
+    except UnicodeDecodeError as error:
+        yield Line(number, None, f"not UTF-8 (byte {error.start + 1})")
+        return
+    position = 0
+    while position < len(text):
+        try:
+            value, end = LENIENT.raw_decode(text, position)
+        except (json.JSONDecodeError, RecursionError) as error:
+            deep = isinstance(error, RecursionError)
+            yield Line(number, None, "nested too deeply" if deep else "not JSON, or cut off")
+            following = _salvaged(text, position + 1, salvage)
+            if following is None:
+                return
+            position = following
+            continue
+        yield Line(number, value)
+        position = end
+        while position < len(text) and text[position] in " \t\r,":
+            position += 1
+
+
+def _salvaged(text: str, position: int, salvage: re.Pattern[str] | None) -> int | None:
+    """Where a whole value begins after a broken one."""
+    if salvage is None:
+        return None
+    for attempt, found in enumerate(salvage.finditer(text, position)):
+        if attempt == _SALVAGED:
+            return None
+        try:
+            LENIENT.raw_decode(text, found.start())
+        except (json.JSONDecodeError, RecursionError):
+            continue
+        return found.start()
+    return None

@@ -1,0 +1,193 @@
+"""The knowledge graph in a memory.jsonl: the entities and relations it holds, copies of one put together.
+
+The same entity often stands on several lines, a later copy with more observations than an earlier one. Nothing
+dates the difference, so the copies are one entity with all their observations in the order of first mention.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, BinaryIO, Final
+
+from keyfold.portability.foreign import clean, cleaned, json_lines, time_from
+from keyfold.portability.report import Report
+from keyfold.text.redact import has_private, redact, redact_count
+
+# Where an object of this file can begin after one that was cut off on the same line.
+_START: Final = re.compile(r'\{\s*"(?:type|name|entityType|observations|from|to|relationType)"\s*:')
+PREFIX: Final = "entity/"
+_ENTITY: Final = frozenset(("type", "name", "entityType", "observations", "createdAt"))
+_RELATION: Final = ("from", "relationType", "to")
+
+
+@dataclass(slots=True)
+class Relation:
+    """One relation, and what else the file says of it."""
+
+    source: str
+    kind: str
+    target: str
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def form(self) -> dict[str, Any]:
+        """As it stands in metadata: redacted here, so that it can be told from what is held."""
+        named = {"from": self.source, "relationType": self.kind, "to": self.target}
+        return {**{key: redact(text) for key, text in named.items()}, **self.extra}
+
+    def line(self) -> str:
+        """As a line of text, redacted on its own."""
+        return " ".join(redact(f"{self.source} {self.kind} {self.target}").split())
+
+
+@dataclass(slots=True)
+class Entity:
+    """One entity: all that the lines about it say. Observations and relations are kept once each, in order."""
+
+    name: str
+    line: int
+    kind: str = ""
+    observations: dict[str, None] = field(default_factory=dict)
+    relations: list[Relation] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+    created: datetime | None = None
+    updated: datetime | None = None
+    known: bool = True
+
+
+@dataclass(slots=True)
+class Graph:
+    """The entities by name, and how much was put together."""
+
+    entities: dict[str, Entity] = field(default_factory=dict)
+    relations: dict[tuple[str, str, str], Relation] = field(default_factory=dict)
+    redacted: int = 0
+
+
+def read_graph(file: BinaryIO, report: Report) -> Graph:
+    """Read a file. Lines that hold neither an entity nor a relation are reported, the rest is taken."""
+    graph = Graph()
+    for line in json_lines(file, _START):
+        where = f"line {line.number}"
+        if line.problem is not None:
+            report.skip(where, line.problem, line.number)
+            continue
+        values = line.value if isinstance(line.value, list) else [line.value]
+        for value in values:
+            problem = _take(value, line.number, graph, report)
+            if problem is not None:
+                report.skip(where, problem, line.number)
+    _fold(graph, report)
+    return graph
+
+
+def is_graph(value: Any) -> bool:
+    """Whether an object can be one of this file's."""
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("type")
+    if kind == "entity" or (kind is None and "name" in value):
+        return isinstance(value.get("name"), str) and ("observations" in value or "entityType" in value)
+    return kind in ("relation", None) and isinstance(value.get("from"), str) and "relationType" in value
+
+
+def _take(value: Any, number: int, graph: Graph, report: Report) -> str | None:
+    """Add an entity or a relation; what is wrong with it otherwise."""
+    if not isinstance(value, dict):
+        return "not an object"
+    kind = value.get("type")
+    if kind not in ("entity", "relation"):
+        kind = "entity" if "name" in value else "relation" if "from" in value else None
+        if kind is None:
+            return "neither an entity (a name is missing) nor a relation (from is missing)"
+    if kind == "entity":
+        return _take_entity(value, number, graph, report)
+    return _take_relation(value, graph, report)
+
+
+def _take_entity(value: dict[str, Any], number: int, graph: Graph, report: Report) -> str | None:
+    name = value.get("name")
+    if not isinstance(name, str) or not name.strip():
+        return "an entity without a name"
+    observations = value.get("observations")
+    if observations is None:
+        observations = []
+    if isinstance(observations, str):
+        observations = [observations]
+    if not isinstance(observations, list):
+        return "an entity's observations must be a list"
+    name = clean(name)
+    entity = graph.entities.get(name)
+    if entity is None:
+        entity = graph.entities[name] = Entity(name, number)
+    else:
+        report.leave_out("copies of an entity on other lines, put together")
+    if isinstance(value.get("entityType"), str) and value["entityType"].strip():
+        entity.kind = clean(value["entityType"])
+    for observation in observations:
+        text = _observed(observation, graph)
+        if text:
+            entity.observations[text] = None
+    entity.extra |= {
+        clean(key) or "(empty)": cleaned(item)
+        for key, item in value.items()
+        if key not in _ENTITY and item is not None
+    }
+    _date(entity, value)
+    return None
+
+
+def _observed(observation: Any, graph: Graph) -> str:
+    """An observation as it stands in a record: redacted on its own, its further lines indented."""
+    if isinstance(observation, dict):  # variants of the server date each observation
+        observation = next(
+            (observation[key] for key in ("content", "text", "observation") if key in observation),
+            observation,
+        )
+    text = clean(observation if isinstance(observation, str) else repr(cleaned(observation)))
+    safe, regions = redact_count(text)
+    graph.redacted += regions
+    return "\n  ".join(line.rstrip() for line in safe.strip().splitlines())
+
+
+def _date(entity: Entity, value: dict[str, Any]) -> None:
+    created = time_from(value.get("createdAt"))
+    if created is not None:
+        entity.created = created if entity.created is None else min(created, entity.created)
+    elif value.get("createdAt") is not None:
+        entity.extra["createdAt"] = cleaned(value["createdAt"])
+    updated = time_from(value.get("updatedAt"))
+    if updated is not None:
+        entity.updated = updated if entity.updated is None else max(updated, entity.updated)
+
+
+def _take_relation(value: dict[str, Any], graph: Graph, report: Report) -> str | None:
+    parts = [value.get(name) for name in _RELATION]
+    if not all(isinstance(part, str) and part.strip() for part in parts):
+        return "a relation needs from, to and relationType"
+    source, kind, target = (clean(str(part)) for part in parts)
+    if (source, kind, target) in graph.relations:
+        report.leave_out("copies of a relation")
+    extra = {
+        clean(key) or "(empty)": cleaned(item)
+        for key, item in value.items()
+        if key not in ("type", *_RELATION) and item is not None
+    }
+    graph.redacted += sum(redact_count(part)[1] for part in (source, kind, target))
+    graph.relations[source, kind, target] = Relation(source, kind, target, extra)
+    return None
+
+
+def _fold(graph: Graph, report: Report) -> None:
+    """Give each relation to both its entities; one that no line describes is made, and reported."""
+    for relation in graph.relations.values():
+        for name in dict.fromkeys((relation.source, relation.target)):
+            entity = graph.entities.get(name)
+            if entity is None:
+                entity = graph.entities[name] = Entity(name, 0, known=False)
+                told = "an entity whose name is private" if has_private(name) else f"{PREFIX}{name}"
+                report.note(
+                    told, "relations name it, and the file does not describe it; it is made from them"
+                )
+            entity.relations.append(relation)

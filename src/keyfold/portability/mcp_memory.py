@@ -1,0 +1,143 @@
+"""Import of the MCP reference memory server's memory.jsonl: each entity an observation under `entity/<name>`.
+
+What becomes what is told in docs/import-export.md. An import adds and never takes away: observations that the
+store holds and the file no longer does stay, so that two files may be imported into one memory in any order.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from keyfold.contract.filters import Filter
+from keyfold.contract.intents import Query
+from keyfold.contract.protocols import Engine
+from keyfold.memory.checks import MAX_TITLE_BYTES
+from keyfold.model import OBSERVATION, Config, Record
+from keyfold.portability.drafts import Draft, State
+from keyfold.portability.foreign import modified, open_source
+from keyfold.portability.loader import Loader
+from keyfold.portability.mcp_graph import PREFIX, Entity, read_graph
+from keyfold.portability.report import Progress, Report
+
+DEFAULT_TYPE: Final = "discovery"
+# Relations beyond this stand in the text alone: metadata holds 64 KiB.
+MAX_RELATIONS_BYTES: Final = 24 * 1024
+# A line that begins with two spaces continues the observation above it.
+_LINES: Final = re.compile(r"\n(?!  )")
+
+
+def import_mcp_memory(
+    engine: Engine,
+    path: str | Path,
+    *,
+    namespace: str = "default",
+    config: Config | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Load a memory.jsonl of the MCP reference memory server into `namespace`.
+
+    Bad lines are reported and the rest goes in. NotFound when there is nothing at the path.
+    """
+    report = Report(format="mcp-memory", dry_run=dry_run)
+    settings = config or Config()
+    loader = Loader(engine, report, settings, dry_run=dry_run, progress=progress)
+    with open_source(Path(path)) as file:
+        changed = modified(file)
+        graph = read_graph(file, report)
+    report.redacted += graph.redacted
+    held = _held(engine, namespace, graph.entities)
+    for name in sorted(graph.entities):
+        loader.add(_draft(graph.entities[name], held.get(name), namespace, changed, settings, report))
+    loader.finish()
+    return report
+
+
+def _held(engine: Engine, namespace: str, entities: Mapping[str, Entity]) -> dict[str, Record]:
+    """The entities of the file that the store holds, by name."""
+    found: dict[str, Record] = {}
+    position: str | None = None
+    where = Filter(topic_prefix=PREFIX)
+    while True:
+        page = engine.page(
+            Query(
+                namespace, kinds=(OBSERVATION,), where=where, order="key", keyed_only=True, position=position,
+                limit=500, want_total=False,
+            )
+        )  # fmt: skip  # one argument a line says less
+        for record in page.items:
+            name = record.key.removeprefix(PREFIX)
+            if name in entities:
+                found[name] = record
+        position = page.position
+        if position is None:
+            return found
+
+
+def _draft(
+    entity: Entity,
+    held: Record | None,
+    namespace: str,
+    changed: datetime,
+    config: Config,
+    report: Report,
+) -> Draft:
+    key = PREFIX + entity.name
+    metadata = _metadata(entity, {} if held is None else held.metadata)
+    created = entity.created or entity.updated or changed
+    updated = max(created, entity.updated or created)
+    kind = entity.kind.strip().lower()
+    title = entity.name if len(entity.name.encode()) <= MAX_TITLE_BYTES else "entity"
+    state = State(
+        1,
+        held.type if held else kind if kind in config.observation_types else DEFAULT_TYPE,
+        held.title if held else title,
+        _text(entity, held, report),
+        updated,
+        metadata,
+        held.tags if held else (),
+        held.session_id if held else None,
+    )
+    line = entity.line or None
+    where = f"line {line}" if line else "relations"
+    return Draft(where, line, namespace, OBSERVATION, key, False, state, created, current=changed)
+
+
+def _text(entity: Entity, held: Record | None, report: Report) -> str:
+    """What an entity says: its observations one a line, then its relations; after what is held, when something is."""
+    said = [*entity.observations, *(relation.line() for relation in entity.relations)]
+    if held is None:
+        return "\n".join(said) or entity.name
+    lines = dict.fromkeys(_LINES.split(held.content))
+    if said and len(lines) == 1:
+        lines.pop(entity.name, None)
+    missing = len(lines.keys() - said)
+    if missing and entity.known:
+        report.note(PREFIX + entity.name, f"{missing} line(s) in the store are not in the file; they stay")
+    return "\n".join(dict.fromkeys((*lines, *said))) or entity.name
+
+
+def _metadata(entity: Entity, held: Mapping[str, Any]) -> dict[str, Any]:
+    """The file's facts over those that are held; relations of both."""
+    metadata = {**held, **entity.extra}
+    if entity.kind:
+        metadata["entityType"] = entity.kind
+    relations: dict[str, Any] = {}
+    before = held.get("relations")
+    for form in (
+        *(before if isinstance(before, list) else ()),
+        *(relation.form() for relation in entity.relations),
+    ):
+        if isinstance(form, dict):
+            told = json.dumps([form.get(name) for name in ("from", "relationType", "to")])
+            relations[told] = form
+    if relations:
+        metadata["relations"] = list(relations.values())
+        if len(json.dumps(metadata["relations"], ensure_ascii=False).encode()) > MAX_RELATIONS_BYTES:
+            metadata["relations"] = f"{len(relations)} relations: they stand in the text"
+    return metadata
