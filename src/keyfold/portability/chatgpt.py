@@ -47,6 +47,7 @@ def import_chatgpt(
     """
     report = Report(format="chatgpt", dry_run=dry_run)
     loader = Loader(engine, report, config or Config(), dry_run=dry_run, progress=progress)
+    seen: set[str] = set()
     for where, value in conversations(Path(path), report):
         if not isinstance(value, dict) or not isinstance(value.get("mapping"), dict):
             report.skip(where, "it is no conversation: its mapping is missing")
@@ -55,6 +56,10 @@ def import_chatgpt(
         if not isinstance(name, str) or not name.strip():
             report.skip(where, "it has no conversation_id")
             continue
+        if name in seen:
+            report.skip(where, "another conversation before it has the same conversation_id")
+            continue
+        seen.add(name)
         thread = Thread(loader, report, namespace, name, rewritten=True)
         _take(value, thread, where, report)
         thread.close(where)
