@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
+
 from common import ratio, row, texts
 from keyfold import open_engine
 from keyfold.portability import import_path
@@ -100,7 +101,7 @@ def write_notes(folder: Path, count: int) -> None:
 def write_graph(path: Path, entities: int) -> None:
     """Entities of 1 to 120 observations (most of a few), some twice, and two relations each."""
     source = random.Random(6)
-    said = texts(entities * 12, words=14)
+    said = texts(entities * 12, words=20)
     with path.open("w") as out:
         for number in range(entities):
             many = 120 if number % 100 == 0 else source.randint(1, 8)
@@ -116,7 +117,8 @@ def write_graph(path: Path, entities: int) -> None:
                 value["observations"].append(next(said))
                 out.write(json.dumps(value) + "\n")
             for _ in range(2):
-                other = f"Entity {source.randrange(entities)}: part/0"
+                one = source.randrange(entities)
+                other = f"Entity {one}: part/{one % 7}"
                 relation = {"type": "relation", "from": value["name"], "to": other, "relationType": "uses"}
                 out.write(json.dumps(relation) + "\n")
 
@@ -168,16 +170,16 @@ def conversation(number: int, messages: int, said: Iterator[str]) -> dict[str, o
 
 def peak(path: Path) -> int:
     """Import into a store on disk, and print the most memory that this process took."""
-    import resource
-
-    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     with tempfile.TemporaryDirectory() as folder:
         engine = open_engine(str(Path(folder) / "m.db"))
         report = import_path(engine, path, namespace="alice")
         engine.close()
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     name = f"memory, {path.stat().st_size / 1e6:,.0f} MB, {report.records:,} records"
-    row(name, f"{base:,.0f} MiB before", f"{most:,.0f} MiB peak")
+    status = Path(
+        "/proc/self/status"
+    ).read_text()  # not getrusage: that counts the process it was forked from
+    most = int(status.partition("VmHWM:")[2].split()[0]) / 1024
+    row(name, f"{most:,.0f} MiB peak")
     return 0
 
 

@@ -66,7 +66,7 @@ class Thread:
         if turn.calls:
             metadata["tool_calls"] = self._fitting(turn.calls)
         state = State(1, TURN, turn.role, clean(turn.text), turn.at, metadata, session_id=self.id)
-        self._loader.add(
+        self._loader.offer(
             Draft(
                 turn.where,
                 turn.line,
@@ -93,7 +93,7 @@ class Thread:
         ended = to_text(self.last)
         metadata = {**cleaned(self.facts), "ended_at": ended, "last_activity_at": ended}
         state = State(1, COMPLETED, "Session", "", self.last, metadata)
-        self._loader.add(
+        self._loader.offer(
             Draft(where, None, self._namespace, SESSION, self.id, False, state, self.first,
                   current=self.last if self._rewritten else None)
         )  # fmt: skip

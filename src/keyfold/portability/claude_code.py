@@ -116,9 +116,9 @@ class _Transcript:
 
     def _take(self, value: dict[str, Any], before: datetime, where: str, line: int) -> datetime:
         """Take one line; the time that lines without one get after it."""
-        kind = value.get("type")
-        if kind in _TITLES and isinstance(value.get(_TITLES[str(kind)]), str):
-            self._titles.append((value, str(value[_TITLES[str(kind)]])))
+        kind = str(value.get("type"))
+        if kind in _TITLES and isinstance(value.get(_TITLES[kind]), str):
+            self._titles.append((value, str(value[_TITLES[kind]])))
             return before
         at = time_from(value.get("timestamp")) or before
         if kind not in ("user", "assistant"):

@@ -55,7 +55,7 @@ def turns_of(value: dict[str, Any], at: datetime, where: str, line: int, report:
     calls: list[dict[str, Any]] = []
     for item in content:
         block = {"type": "text", "text": item} if isinstance(item, str) else item
-        kind = block.get("type") if isinstance(block, dict) else None
+        kind = str(block.get("type")) if isinstance(block, dict) else ""
         if kind == "tool_result":
             found += _result(block, at, where, line, report)
         elif kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
@@ -69,7 +69,7 @@ def turns_of(value: dict[str, Any], at: datetime, where: str, line: int, report:
     return found
 
 
-def _shown(kind: Any, block: Any, role: str, report: Report) -> str:
+def _shown(kind: str, block: Any, role: str, report: Report) -> str:
     """A block that is no tool's, as text; empty when it holds nothing that was said."""
     if kind == "text":
         return _said(block.get("text"), role, report)
@@ -97,7 +97,7 @@ def _result(block: dict[str, Any], at: datetime, where: str, line: int, report: 
             continue
         elif part.get("type") == "text" and isinstance(part.get("text"), str):
             texts.append(part["text"])
-        elif part.get("type") in _MEDIA:
+        elif str(part.get("type")) in _MEDIA:
             report.leave_out("images and documents (a placeholder stands for each)")
             texts.append(_MEDIA[part["type"]])
     text = "\n\n".join(texts)

@@ -32,17 +32,38 @@ _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 
 def open_regular(path: str | Path, *, follow: bool = True) -> BinaryIO:
     """A regular file, open for reading. BadInput when it is something else or cannot be read."""
+    handle, _ = _opened(path, follow=follow)
+    return os.fdopen(handle, "rb")
+
+
+def read_regular(path: str, limit: int) -> tuple[bytes, datetime]:
+    """The first `limit` bytes of a regular file that is no link, and when it was last written. BadInput."""
+    handle, written = _opened(path, follow=False)
+    try:
+        parts: list[bytes] = []
+        while limit > 0 and (part := os.read(handle, limit)):
+            parts.append(part)
+            limit -= len(part)
+    except OSError as error:
+        raise BadInput(f"it cannot be read: {error.strerror}") from None
+    finally:
+        os.close(handle)
+    return b"".join(parts), _of_nanoseconds(written)
+
+
+def _opened(path: str | Path, *, follow: bool) -> tuple[int, int]:
+    """The handle of a regular file and when it was last written. BadInput."""
     try:
         handle = os.open(path, _FLAGS if follow else _FLAGS | _NO_LINK)
     except OSError as error:
         raise BadInput(f"it cannot be read: {error.strerror}") from None
     except ValueError:
         raise BadInput("its name cannot be read") from None
-    file = os.fdopen(handle, "rb") if stat.S_ISREG(os.fstat(handle).st_mode) else None
-    if file is None:
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise BadInput("it is no regular file")
-    return file
+    return handle, status.st_mtime_ns
 
 
 def open_source(path: Path) -> BinaryIO:
@@ -71,7 +92,7 @@ def time_from(value: Any) -> datetime | None:
     """A time as other tools write it: ISO text (without an offset: UTC) or seconds or milliseconds since 1970."""
     if isinstance(value, str):
         text = value.strip()
-        if re.fullmatch(r"\d{9,16}(\.\d+)?", text):
+        if text[:9].isdecimal() and re.fullmatch(r"\d{9,16}(\.\d+)?", text):
             return time_from(float(text))
         try:
             return from_text(text, naive=True)

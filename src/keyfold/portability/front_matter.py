@@ -21,6 +21,9 @@ _ITEM: Final = re.compile(r"\s*-(?:\s+(.*))?$")
 _WHOLE: Final = re.compile(r"[-+]?(?:0|[1-9]\d{0,17})")
 _DECIMAL: Final = re.compile(r"[-+]?\d+\.\d+(?:[eE][-+]?\d+)?")
 _WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None, "~": None, "": None}
+_LONGEST_WORD: Final = 5
+_SPECIAL: Final = frozenset("&*!{}[]|>%@`")
+_NUMERIC: Final = frozenset("+-0123456789")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\ufffd", '"': '"', "\\": "\\", "/": "/", " ": " "}
 _QUOTED: Final = re.compile(r"""\"(?:[^"\\]|\\.)*\"|'(?:[^']|'')*'""")
 _ESCAPE: Final = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|.)")
@@ -88,7 +91,8 @@ def _value(first: str, more: list[str]) -> Any:
     """The value of an entry: what stands after the colon, and the lines below. ValueError when it is not known."""
     if first[:1] in ("|", ">"):
         return _block(first, more)
-    first = _without_comment(first)
+    if "#" in first:
+        first = _without_comment(first)
     if not more:
         return _list(first) if first.startswith("[") else _scalar(first)
     if first.startswith("["):
@@ -152,16 +156,16 @@ def _scalar(text: str) -> Any:
         if len(text) < 2 or text[-1] != text[0]:
             raise ValueError
         return _unquoted(text)
-    if text[:1] in tuple("&*!{}[]|>%@`"):
+    if text[:1] in _SPECIAL:
         raise ValueError
-    lowered = text.lower()
-    if lowered in _WORDS:
+    if len(text) <= _LONGEST_WORD and (lowered := text.lower()) in _WORDS:
         return _WORDS[lowered]
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    if _DECIMAL.fullmatch(text):
-        number = float(text)
-        return number if math.isfinite(number) else text
+    if text[0] in _NUMERIC:
+        if _WHOLE.fullmatch(text):
+            return int(text)
+        if _DECIMAL.fullmatch(text):
+            number = float(text)
+            return number if math.isfinite(number) else text
     return text
 
 
@@ -183,8 +187,6 @@ def _unescaped(found: re.Match[str]) -> str:
 
 def _without_comment(text: str) -> str:
     """A value without the comment after it; a `#` within quotes or within a word is none."""
-    if "#" not in text:
-        return text
     if text.startswith("#"):
         return ""
     if text[:1] in ('"', "'"):

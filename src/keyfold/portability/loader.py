@@ -9,9 +9,9 @@ from keyfold.contract.decide import decide
 from keyfold.contract.intents import Intent, Ref
 from keyfold.contract.protocols import Engine
 from keyfold.errors import Conflict, InvalidRequest, NotFound, Unsupported
-from keyfold.model import TURN, Config, Outcome
+from keyfold.model import TURN, Config, Outcome, Record
 from keyfold.portability.drafts import Draft, Sealer
-from keyfold.portability.held import Address, address_of, held_at
+from keyfold.portability.held import Address, address_of, held_at, says_the_same
 from keyfold.portability.report import Progress, Report
 
 CHUNK: Final = 500
@@ -45,7 +45,40 @@ class Loader:
         self._dry_run = dry_run
         self._progress = progress
         self._waiting: list[_Waiting] = []
-        self._size = 0
+        self._size = self._offered_size = 0
+        self._offered: list[tuple[Draft, Record | None]] = []
+
+    def offer(self, draft: Draft, held: Record | None = None) -> None:
+        """Take one draft that may be in the store already, letter for letter: then it is not even checked.
+
+        What is held was checked and redacted when it was stored, so what equals it needs neither.
+        `held` is the record at its address when the caller has read it.
+        """
+        self._offered.append((draft, held))
+        self._offered_size += len(draft.now.content)
+        if len(self._offered) >= CHUNK or self._offered_size >= CHUNK_BYTES:
+            self._sift()
+
+    def _sift(self) -> None:
+        """Note what is held as it was offered, and take the rest."""
+        offered, self._offered, self._offered_size = self._offered, [], 0
+        unread = [_address(draft) for draft, held in offered if held is None]
+        found = held_at(self._engine, (address for address in unread if address is not None))
+        changed: set[Address | None] = set()
+        for draft, given in offered:
+            address = _address(draft)
+            held = given or (None if address is None else found.get(address))
+            if (
+                held is None
+                or address in changed
+                or draft.past
+                or not says_the_same(held, draft.now, current=draft.current is not None)
+            ):
+                changed.add(address)
+                self.add(draft)
+                continue
+            self._count(draft.kind, "deduped")
+        self._tell()
 
     def add(self, draft: Draft) -> bool:
         """Take one draft; False when it is wrong (and reported) or has expired."""
@@ -61,11 +94,16 @@ class Loader:
         self._waiting.append(_Waiting(draft, intent))
         self._size += sum(len(state.content) for state in (draft.now, *draft.past))
         if len(self._waiting) >= CHUNK or self._size >= CHUNK_BYTES:
-            self.finish()
+            self._flush()
         return True
 
     def finish(self) -> None:
         """Store what waits, but for what is there already: that is compared and never written."""
+        if self._offered:
+            self._sift()
+        self._flush()
+
+    def _flush(self) -> None:
         waiting, self._waiting, self._size = self._waiting, [], 0
         if not waiting:
             return
@@ -89,6 +127,9 @@ class Loader:
                 self._foresee(item)
         elif changing:
             self._store(changing)
+        self._tell()
+
+    def _tell(self) -> None:
         if self._progress is not None:
             self._progress(self._report)
 
@@ -118,14 +159,27 @@ class Loader:
         self._note(item, decision.outcome, decision.record.normalized_hash)
 
     def _note(self, item: _Waiting, outcome: Outcome, digest: str) -> None:
-        report, intent = self._report, item.intent
-        report.kinds[intent.kind] = report.kinds.get(intent.kind, 0) + 1
+        self._count(item.intent.kind, outcome)
+        if outcome == "deduped" and item.intent.kind == TURN and digest != item.intent.normalized_hash:
+            told = "the store holds another text for this turn, and a later one: it stays"
+            self._report.note(item.draft.where, told, item.draft.line)
+
+    def _count(self, kind: str, outcome: Outcome) -> None:
+        report = self._report
+        report.kinds[kind] = report.kinds.get(kind, 0) + 1
         if outcome == "created":
             report.created += 1
         elif outcome == "updated":
             report.updated += 1
         else:
             report.deduped += 1
-            if intent.kind == TURN and digest != intent.normalized_hash:
-                told = "the store holds another text for this turn, and a later one: it stays"
-                report.note(item.draft.where, told, item.draft.line)
+
+
+def _address(draft: Draft) -> Address | None:
+    """Where a draft belongs; None when its key is none that could be held."""
+    try:
+        draft.key.encode()
+        draft.namespace.encode()
+    except (UnicodeEncodeError, AttributeError):
+        return None
+    return Address(draft.namespace, draft.kind, draft.minted, draft.key) if draft.key else None

@@ -28,9 +28,9 @@ from keyfold.portability.strict_json import BadInput
 from keyfold.text.redact import redact_count
 
 MIME: Final = "text/markdown"
-CREATED: Final = ("created", "date", "created_at", "date created")
-UPDATED: Final = ("updated", "modified", "updated_at", "lastmod", "last_modified", "date modified")
-_TAGS: Final = ("tags", "tag", "keywords")
+CREATED: Final = frozenset(("created", "date", "created_at", "date created"))
+UPDATED: Final = frozenset(("updated", "modified", "updated_at", "lastmod", "last_modified", "date modified"))
+_TAGS: Final = frozenset(("tags", "tag", "keywords"))
 # What the importer itself puts into the metadata; the same names in front matter go below `front_matter`.
 _OWN: Final = ("source", "mime", "front_matter", "front_matter_text")
 _HEADING: Final = re.compile(r"#[ \t]+(.*)")
@@ -55,7 +55,6 @@ def import_markdown(
     settings = config or Config()
     loader = Loader(engine, report, settings, dry_run=dry_run, progress=progress)
     place = Path(path)
-    taken: set[str] = set()
     notes = notes_in(place, report)
     for note in notes:
         try:
@@ -64,12 +63,11 @@ def import_markdown(
             report.skip(note.key, str(error))
             continue
         safe, regions = redact_count(text)  # as a whole: a region may begin in the front matter
-        if loader.add(_draft(note, safe, changed, namespace, report)):
-            report.redacted += regions
-            taken.add(note.key)
+        report.redacted += regions
+        loader.offer(_draft(note, safe, changed, namespace, report))
     loader.finish()
     if place.is_dir() and report.updated + report.deduped:
-        _report_vanished(engine, namespace, {note.key for note in notes}, report, len(taken))
+        _report_vanished(engine, namespace, {note.key for note in notes}, report)
     return report
 
 
@@ -85,13 +83,17 @@ def _draft(note: Note, text: str, changed: datetime, namespace: str, report: Rep
     state = State(
         1,
         DOCUMENT,
-        facts.title or heading(body) or Path(note.key).stem or note.key,
+        facts.title or heading(body) or _name(note.key),
         content,
         max(created, updated),
         facts.metadata,
         facts.tags,
     )
     return Draft(note.key, None, namespace, DOCUMENT, note.key, False, state, created, current=changed)
+
+
+def _name(key: str) -> str:
+    return Path(key).stem or key
 
 
 def heading(text: str) -> str | None:
@@ -113,7 +115,7 @@ def heading(text: str) -> str | None:
 
 
 def _fits(title: str) -> bool:
-    return bool(title) and len(title.encode()) <= MAX_TITLE_BYTES
+    return bool(title) and (len(title) * 4 <= MAX_TITLE_BYTES or len(title.encode()) <= MAX_TITLE_BYTES)
 
 
 @dataclass(slots=True)
@@ -166,7 +168,9 @@ class _Facts:
             return value is None
         tags = [str(tag).strip().lstrip("#") for tag in values if tag is not None]
         tags = list(dict.fromkeys(tag for tag in tags if tag))
-        if len(tags) > MAX_TAGS or any(len(tag.encode()) > MAX_TAG_BYTES for tag in tags):
+        if len(tags) > MAX_TAGS or any(
+            len(tag) * 4 > MAX_TAG_BYTES and len(tag.encode()) > MAX_TAG_BYTES for tag in tags
+        ):
             return False
         self.tags = tuple(tags)
         return True
@@ -178,9 +182,9 @@ class _Facts:
             self.metadata[name] = value
 
 
-def _report_vanished(engine: Engine, namespace: str, there: set[str], report: Report, taken: int) -> None:
+def _report_vanished(engine: Engine, namespace: str, there: set[str], report: Report) -> None:
     """Name the notes that the store holds and the folder does not: they may be renamed, moved or deleted."""
-    if not report.dry_run and engine.count(namespace).by_kind.get(DOCUMENT, 0) == taken:
+    if not report.dry_run and engine.count(namespace).by_kind.get(DOCUMENT, 0) == report.records:
         return
     where = Filter(metadata=(Condition(("mime",), "eq", MIME),))
     position: str | None = None

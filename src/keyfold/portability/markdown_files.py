@@ -12,7 +12,7 @@ from typing import Final
 
 from keyfold.errors import InvalidRequest, NotFound
 from keyfold.memory.checks import MAX_NAME_BYTES
-from keyfold.portability.foreign import BOM, modified, open_regular
+from keyfold.portability.foreign import BOM, read_regular
 from keyfold.portability.report import Report
 from keyfold.portability.strict_json import BadInput
 
@@ -122,12 +122,8 @@ def _shown(key: str) -> str:
 def read(note: Note, limit: int) -> tuple[str, datetime]:
     """A note's text and when its file was last written. BadInput when it is no text or above the limit."""
     path = os.path.realpath(note.path) if note.linked else note.path
-    with open_regular(path, follow=False) as file:
-        try:
-            data = file.read(limit + len(BOM) + 1).removeprefix(BOM)
-        except OSError as error:
-            raise BadInput(f"it cannot be read: {error.strerror}") from None
-        changed = modified(file)
+    data, changed = read_regular(path, limit + len(BOM) + 1)
+    data = data.removeprefix(BOM)
     if len(data) > limit:
         raise BadInput(f"it is longer than {limit:,} bytes; split it")
     if b"\0" in data:

@@ -20,25 +20,18 @@ _START: Final = re.compile(r'\{\s*"(?:type|name|entityType|observations|from|to|
 PREFIX: Final = "entity/"
 _ENTITY: Final = frozenset(("type", "name", "entityType", "observations", "createdAt"))
 _RELATION: Final = ("from", "relationType", "to")
+_NAMED: Final = frozenset(("type", *_RELATION))
 
 
 @dataclass(slots=True)
 class Relation:
-    """One relation, and what else the file says of it."""
+    """One relation: between whom, and how it is told."""
 
     source: str
     kind: str
     target: str
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    def form(self) -> dict[str, Any]:
-        """As it stands in metadata: redacted here, so that it can be told from what is held."""
-        named = {"from": self.source, "relationType": self.kind, "to": self.target}
-        return {**{key: redact(text) for key, text in named.items()}, **self.extra}
-
-    def line(self) -> str:
-        """As a line of text, redacted on its own."""
-        return " ".join(redact(f"{self.source} {self.kind} {self.target}").split())
+    form: dict[str, Any]  # as it stands in metadata: redacted here, so that it can be told from what is held
+    line: str  # as a line of text, redacted on its own
 
 
 @dataclass(slots=True)
@@ -146,6 +139,8 @@ def _observed(observation: Any, graph: Graph) -> str:
             observation,
         )
     text = clean(observation if isinstance(observation, str) else repr(cleaned(observation)))
+    if "<" not in text and "\n" not in text and "\r" not in text:
+        return text.strip()
     safe, regions = redact_count(text)
     graph.redacted += regions
     return "\n  ".join(line.rstrip() for line in safe.strip().splitlines())
@@ -163,19 +158,25 @@ def _date(entity: Entity, value: dict[str, Any]) -> None:
 
 
 def _take_relation(value: dict[str, Any], graph: Graph, report: Report) -> str | None:
-    parts = [value.get(name) for name in _RELATION]
-    if not all(isinstance(part, str) and part.strip() for part in parts):
+    source, kind, target = value.get("from"), value.get("relationType"), value.get("to")
+    if not (isinstance(source, str) and isinstance(kind, str) and isinstance(target, str)):
         return "a relation needs from, to and relationType"
-    source, kind, target = (clean(str(part)) for part in parts)
+    if not (source.strip() and kind.strip() and target.strip()):
+        return "a relation needs from, to and relationType"
+    source, kind, target = clean(source), clean(kind), clean(target)
     if (source, kind, target) in graph.relations:
         report.leave_out("copies of a relation")
-    extra = {
-        clean(key) or "(empty)": cleaned(item)
-        for key, item in value.items()
-        if key not in ("type", *_RELATION) and item is not None
-    }
-    graph.redacted += sum(redact_count(part)[1] for part in (source, kind, target))
-    graph.relations[source, kind, target] = Relation(source, kind, target, extra)
+    shown = (source, kind, target)
+    line = f"{source} {kind} {target}"
+    if "<" in line:
+        graph.redacted += sum(redact_count(part)[1] for part in shown)
+        line, shown = redact(line), (redact(source), redact(kind), redact(target))
+    form: dict[str, Any] = {"from": shown[0], "relationType": shown[1], "to": shown[2]}
+    if len(value) > len(_RELATION):
+        for key, item in value.items():
+            if key not in _NAMED and item is not None:
+                form[clean(key) or "(empty)"] = cleaned(item)
+    graph.relations[source, kind, target] = Relation(source, kind, target, form, " ".join(line.split()))
     return None
 
 

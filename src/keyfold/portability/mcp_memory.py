@@ -53,7 +53,12 @@ def import_mcp_memory(
     report.redacted += graph.redacted
     held = _held(engine, namespace, graph.entities)
     for name in sorted(graph.entities):
-        loader.add(_draft(graph.entities[name], held.get(name), namespace, changed, settings, report))
+        record = held.get(name)
+        draft = _draft(graph.entities[name], record, namespace, changed, settings, report)
+        if record is None:  # nothing is there to be the same
+            loader.add(draft)
+        else:
+            loader.offer(draft, record)
     loader.finish()
     return report
 
@@ -110,7 +115,7 @@ def _draft(
 
 def _text(entity: Entity, held: Record | None, report: Report) -> str:
     """What an entity says: its observations one a line, then its relations; after what is held, when something is."""
-    said = [*entity.observations, *(relation.line() for relation in entity.relations)]
+    said = [*entity.observations, *(relation.line for relation in entity.relations)]
     if held is None:
         return "\n".join(said) or entity.name
     lines = dict.fromkeys(_LINES.split(held.content))
@@ -127,17 +132,19 @@ def _metadata(entity: Entity, held: Mapping[str, Any]) -> dict[str, Any]:
     metadata = {**held, **entity.extra}
     if entity.kind:
         metadata["entityType"] = entity.kind
-    relations: dict[str, Any] = {}
+    forms = [relation.form for relation in entity.relations]
     before = held.get("relations")
-    for form in (
-        *(before if isinstance(before, list) else ()),
-        *(relation.form() for relation in entity.relations),
-    ):
+    if not forms or before == forms:
+        return metadata
+    relations: dict[str, Any] = {}
+    for form in (*(before if isinstance(before, list) else ()), *forms):
         if isinstance(form, dict):
-            told = json.dumps([form.get(name) for name in ("from", "relationType", "to")])
-            relations[told] = form
-    if relations:
-        metadata["relations"] = list(relations.values())
-        if len(json.dumps(metadata["relations"], ensure_ascii=False).encode()) > MAX_RELATIONS_BYTES:
-            metadata["relations"] = f"{len(relations)} relations: they stand in the text"
+            relations[f"{form.get('from')}\0{form.get('relationType')}\0{form.get('to')}"] = form
+    metadata["relations"] = list(relations.values())
+    if len(relations) > 20 and _size(metadata["relations"]) > MAX_RELATIONS_BYTES:
+        metadata["relations"] = f"{len(relations)} relations: they stand in the text"
     return metadata
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode())
