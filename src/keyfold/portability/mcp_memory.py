@@ -116,8 +116,9 @@ def _draft(
 def _text(entity: Entity, held: Record | None, report: Report) -> str:
     """What an entity says: its observations one a line, then its relations; after what is held, when something is."""
     said = [*entity.observations, *(relation.line for relation in entity.relations)]
-    if held is None:
-        return "\n".join(said) or entity.name
+    text = "\n".join(said) or entity.name
+    if held is None or held.content == text:
+        return text
     lines = dict.fromkeys(_LINES.split(held.content))
     if said and len(lines) == 1:
         lines.pop(entity.name, None)

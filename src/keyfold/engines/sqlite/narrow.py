@@ -42,7 +42,7 @@ def _place(conn: apsw.Connection, name: str) -> list[Place]:
 class Narrowing:
     """A filter as SQL on `records r` with its values, and what is left of it for `contract.filters.matches`."""
 
-    __slots__ = ("by_time", "rest", "sql", "values")
+    __slots__ = ("by_time", "rest", "spaces", "sql", "values")
 
     def __init__(
         self, kinds: tuple[str, ...], where: Filter, micros: int, *, keyed_only: bool = False
@@ -54,6 +54,7 @@ class Narrowing:
             for number, (kind, _) in enumerate(SPACES)
             if kind in kinds and not (keyed_only and number)  # space 0: keyed observations
         ]
+        self.spaces = spaces
         self.by_time = self._add_spaces(parts, spaces, where)
         parts.append(LIVE)
         self.values.append(micros)
