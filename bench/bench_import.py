@@ -50,7 +50,9 @@ def main() -> int:
         if args.chatgpt:
             export = folder / "conversations.json"
             write_conversations(export, args.chatgpt)
-            kept &= twice(f"conversations.json of {args.chatgpt} MB", export, folder, rounds=1, limit=CHAT_LIMIT)
+            kept &= twice(
+                f"conversations.json of {args.chatgpt} MB", export, folder, rounds=1, limit=CHAT_LIMIT
+            )
             subprocess.run([sys.executable, __file__, "--peak", str(export)], check=True)
     return 0 if kept else 1
 

@@ -1,7 +1,7 @@
 """Every ```console example in the documents is run, and says what the page says.
 
 A line `$ keyfold ...` is run in a folder of the page's own, `$ echo TEXT | keyfold ...` with TEXT on standard input,
-and `$ echo $?` gives the last exit code. What follows is compared with stdout and stderr: `...` within a line stands
+and `$ echo $?` gives the last exit code. `mkdir -p`, `rm`, and `printf` or `echo` into a file make the files. What follows is compared with stdout and stderr: `...` within a line stands
 for anything on it, alone on a line for any lines.
 """
 
@@ -66,6 +66,8 @@ class Shell:
         if command == "echo $?":
             return f"{self.code}\n"
         words = shlex.split(command)
+        if self.with_files(words):
+            return ""
         if words[0] == "echo":
             assert words[2] == "|", f"not understood: {command}"
             self.feed(words[1] + "\n")
@@ -73,6 +75,29 @@ class Shell:
         assert words[0] == "keyfold", f"not understood: {command}"
         self.code = main(words[1:])
         return self.read()
+
+    def with_files(self, words: list[str]) -> bool:
+        """Make and remove files of the page's folder; False for another command."""
+        match words:
+            case ["mkdir", "-p", name]:
+                Path(name).mkdir(parents=True)
+            case ["rm", name]:
+                Path(name).unlink()
+            case ["printf", text, (">" | ">>") as way, name] | [
+                "printf",
+                "--",
+                text,
+                (">" | ">>") as way,
+                name,
+            ]:
+                with Path(name).open("w" if way == ">" else "a") as file:
+                    file.write(text.replace("\\n", "\n"))
+            case ["echo", text, (">" | ">>") as way, name]:
+                with Path(name).open("w" if way == ">" else "a") as file:
+                    file.write(text + "\n")
+            case _:
+                return False
+        return True
 
 
 def check(text: str, shell: Shell) -> int:

@@ -166,3 +166,26 @@ def test_an_import_that_changes_nothing_tells_of_no_revisions_and_stubs(keyfold:
     assert again.startswith("nothing changed")
     assert "past revision" not in again
     assert "a stub each" not in again
+
+
+def test_notes_are_imported_for_the_user_and_what_vanished_is_told(keyfold: Any, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("# A\ntext")
+    (notes / "b.md").write_text("# B\ntext")
+    (notes / "empty.md").write_text("")
+    answer = keyfold("import", str(notes), "--user", "alice")
+    assert answer.code == 2
+    assert answer.out.startswith("2 records: 2 created")
+    assert "skipped empty.md: it is empty" in answer.err
+    (notes / "empty.md").unlink()
+    (notes / "a.md").unlink()
+    answer = keyfold("import", str(notes), "--user", "alice", "--from", "markdown")
+    assert (answer.code, answer.out.split(":")[0]) == (0, "nothing changed")
+    assert "note: a.md: it is in the store and no longer in the folder" in answer.err
+    report = keyfold("import", str(notes), "--user", "alice", "--json", "--dry-run").document
+    assert (report["format"], report["deduped"], report["notes_count"]) == ("markdown", 1, 1)
+    assert keyfold("import", str(notes), "--from", "mcp-memory").code == 3
+    assert "regular file" in keyfold("import", str(notes), "--from", "mcp-memory").err
+    assert keyfold("import", str(notes / "absent.md")).code == 1
+    assert keyfold("import", "-", "--from", "chatgpt", stdin="[]").code == 2

@@ -151,7 +151,8 @@ def test_names_are_kept_as_they_are_and_bad_characters_are_repaired(
         *(entity(name, "x") for name in names),
         '{"name":"p\\ud83d\\ude00q\\ud800","observations":["a\\u0000b"]}',
     )
-    import_mcp_memory(engine, path)
+    report = import_mcp_memory(engine, path)
+    assert [item.line for item in report.notes] == [len(names) + 1]
     assert [observation(engine, name).title for name in names] == names
     assert observation(engine, "p\U0001f600q\ufffd").content == "a\ufffdb"
 

@@ -13,7 +13,7 @@ from keyfold.errors import InvalidRequest
 from keyfold.memory import checks
 from keyfold.model import COMPLETED, SESSION, TURN
 from keyfold.portability.drafts import Draft, State
-from keyfold.portability.foreign import clean, cleaned
+from keyfold.portability.foreign import REPAIRED, clean, cleaned
 from keyfold.portability.loader import Loader
 from keyfold.portability.report import Report
 
@@ -65,7 +65,10 @@ class Thread:
         }
         if turn.calls:
             metadata["tool_calls"] = self._fitting(turn.calls)
-        state = State(1, TURN, turn.role, clean(turn.text), turn.at, metadata, session_id=self.id)
+        text = clean(turn.text)
+        if text != turn.text:
+            self._report.note(turn.where, REPAIRED, turn.line)
+        state = State(1, TURN, turn.role, text, turn.at, metadata, session_id=self.id)
         self._loader.offer(
             Draft(
                 turn.where,

@@ -107,6 +107,9 @@ def time_from(value: Any) -> datetime | None:
         return None
 
 
+REPAIRED: Final = "NUL or lone surrogates in it became U+FFFD"
+
+
 def clean(text: str) -> str:
     """Text that a store can hold: surrogates that belong together are joined, single ones and NUL become U+FFFD."""
     if text.isascii():

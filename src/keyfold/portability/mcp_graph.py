@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, BinaryIO, Final
 
-from keyfold.portability.foreign import clean, cleaned, json_lines, time_from
+from keyfold.portability.foreign import REPAIRED, clean, cleaned, json_lines, time_from
 from keyfold.portability.report import Report
 from keyfold.text.redact import has_private, redact, redact_count
 
@@ -56,6 +56,7 @@ class Graph:
     entities: dict[str, Entity] = field(default_factory=dict)
     relations: dict[tuple[str, str, str], Relation] = field(default_factory=dict)
     redacted: int = 0
+    repaired: int = 0
 
 
 def read_graph(file: BinaryIO, report: Report) -> Graph:
@@ -118,10 +119,13 @@ def _take_entity(value: dict[str, Any], number: int, graph: Graph, report: Repor
         report.leave_out("copies of an entity on other lines, put together")
     if isinstance(value.get("entityType"), str) and value["entityType"].strip():
         entity.kind = clean(value["entityType"])
+    repaired = graph.repaired
     for observation in observations:
         text = _observed(observation, graph)
         if text:
             entity.observations[text] = None
+    if graph.repaired > repaired or name != value["name"]:
+        report.note(f"line {number}", REPAIRED, number)
     entity.extra |= {
         clean(key) or "(empty)": cleaned(item)
         for key, item in value.items()
@@ -138,7 +142,9 @@ def _observed(observation: Any, graph: Graph) -> str:
             (observation[key] for key in ("content", "text", "observation") if key in observation),
             observation,
         )
-    text = clean(observation if isinstance(observation, str) else repr(cleaned(observation)))
+    given = observation if isinstance(observation, str) else repr(cleaned(observation))
+    text = clean(given)
+    graph.repaired += text != given
     if "<" not in text and "\n" not in text and "\r" not in text:
         return text.strip()
     safe, regions = redact_count(text)
