@@ -58,6 +58,8 @@ def _folder(path: Path) -> Source | None:
     if any(CONVERSATIONS.fullmatch(entry.name) for entry in path.iterdir()):
         return "chatgpt"
     for name in islice(transcripts_in(path), _TRIED):
+        if not (path / name).is_file():  # a pipe would never end
+            continue
         head = _head(path / name)
         if (_of_lines(head) or _of_whole(path / name, head)) == "claude-code":
             return "claude-code"

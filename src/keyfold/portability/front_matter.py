@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 # Longer ones are no front matter but a text between two rules.
@@ -62,7 +63,7 @@ def parse(text: str) -> FrontMatter:
         if line.strip() and not line.lstrip().startswith("#"):
             while end < len(lines) and _belongs(lines[end]):
                 end += 1
-            while not lines[end - 1].strip():
+            while not lines[end - 1] or lines[end - 1].isspace():
                 end -= 1
             _take(lines[at:end], found)
         at = end
@@ -71,20 +72,38 @@ def parse(text: str) -> FrontMatter:
 
 def _belongs(line: str) -> bool:
     """Whether a line continues the entry above it: indented, an item of its list, or empty."""
-    return not line.strip() or line[0] in " \t" or _ITEM.match(line) is not None
+    return (
+        not line
+        or (line[0] in " \t-" and (line[0] != "-" or _ITEM.match(line) is not None))
+        or line.isspace()
+    )
 
 
 def _take(lines: list[str], found: FrontMatter) -> None:
     """Read one entry, or keep its lines."""
-    entry = _ENTRY.match(lines[0])
-    name = _unquoted(entry[1].strip()).strip() if entry else ""
-    if entry is None or not name or name in found.values:
+    entry = _line(lines[0]) if len(lines) == 1 else _entry(lines[0], lines[1:])
+    if entry is None or entry[0] in found.values:
         found.rest += lines
-        return
+    else:
+        found.values[entry[0]] = entry[1]
+
+
+@lru_cache(maxsize=8192)
+def _line(line: str) -> tuple[str, Any] | None:
+    """An entry of one line. Cached, because a folder of notes says the same few lines over and over."""
+    return _entry(line, [])
+
+
+def _entry(line: str, more: list[str]) -> tuple[str, Any] | None:
+    """The name and the value of an entry; None when it is not understood."""
+    found = _ENTRY.match(line)
+    name = _unquoted(found[1].strip()).strip() if found else ""
+    if found is None or not name:
+        return None
     try:
-        found.values[name] = _value((entry[2] or "").strip(), lines[1:])
+        return name, _value((found[2] or "").strip(), more)
     except ValueError:
-        found.rest += lines
+        return None
 
 
 def _value(first: str, more: list[str]) -> Any:

@@ -46,15 +46,18 @@ class Loader:
         self._progress = progress
         self._waiting: list[_Waiting] = []
         self._size = self._offered_size = 0
-        self._offered: list[tuple[Draft, Record | None]] = []
+        self._offered: list[Draft] = []
 
-    def offer(self, draft: Draft, held: Record | None = None) -> None:
+    def unchanged(self, held: Record) -> None:
+        """Count a record that the caller read and found to say what the input says, letter for letter."""
+        self._count(held.kind, "deduped")
+
+    def offer(self, draft: Draft) -> None:
         """Take one draft that may be in the store already, letter for letter: then it is not even checked.
 
         What is held was checked and redacted when it was stored, so what equals it needs neither.
-        `held` is the record at its address when the caller has read it.
         """
-        self._offered.append((draft, held))
+        self._offered.append(draft)
         self._offered_size += len(draft.now.content)
         if len(self._offered) >= CHUNK or self._offered_size >= CHUNK_BYTES:
             self._sift()
@@ -62,12 +65,11 @@ class Loader:
     def _sift(self) -> None:
         """Note what is held as it was offered, and take the rest."""
         offered, self._offered, self._offered_size = self._offered, [], 0
-        unread = [_address(draft) for draft, held in offered if held is None]
-        found = held_at(self._engine, (address for address in unread if address is not None))
+        addresses = [_address(draft) for draft in offered]
+        found = held_at(self._engine, filter(None, addresses))
         changed: set[Address | None] = set()
-        for draft, given in offered:
-            address = _address(draft)
-            held = given or (None if address is None else found.get(address))
+        for draft, address in zip(offered, addresses, strict=True):
+            held = None if address is None else found.get(address)
             if (
                 held is None
                 or address in changed
@@ -76,8 +78,8 @@ class Loader:
             ):
                 changed.add(address)
                 self.add(draft)
-                continue
-            self._count(draft.kind, "deduped")
+            else:
+                self.unchanged(held)
         self._tell()
 
     def add(self, draft: Draft) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from keyfold.portability.foreign import REPAIRED, clean, cleaned, json_lines, time_from
 from keyfold.portability.report import Report
@@ -23,13 +23,9 @@ _RELATION: Final = ("from", "relationType", "to")
 _NAMED: Final = frozenset(("type", *_RELATION))
 
 
-@dataclass(slots=True)
-class Relation:
-    """One relation: between whom, and how it is told."""
+class Relation(NamedTuple):
+    """How one relation is told."""
 
-    source: str
-    kind: str
-    target: str
     form: dict[str, Any]  # as it stands in metadata: redacted here, so that it can be told from what is held
     line: str  # as a line of text, redacted on its own
 
@@ -126,11 +122,12 @@ def _take_entity(value: dict[str, Any], number: int, graph: Graph, report: Repor
             entity.observations[text] = None
     if graph.repaired > repaired or name != value["name"]:
         report.note(f"line {number}", REPAIRED, number)
-    entity.extra |= {
-        clean(key) or "(empty)": cleaned(item)
-        for key, item in value.items()
-        if key not in _ENTITY and item is not None
-    }
+    if not value.keys() <= _ENTITY:
+        entity.extra |= {
+            clean(key) or "(empty)": cleaned(item)
+            for key, item in value.items()
+            if key not in _ENTITY and item is not None
+        }
     _date(entity, value)
     return None
 
@@ -182,14 +179,14 @@ def _take_relation(value: dict[str, Any], graph: Graph, report: Report) -> str |
         for key, item in value.items():
             if key not in _NAMED and item is not None:
                 form[clean(key) or "(empty)"] = cleaned(item)
-    graph.relations[source, kind, target] = Relation(source, kind, target, form, " ".join(line.split()))
+    graph.relations[source, kind, target] = Relation(form, " ".join(line.split()))
     return None
 
 
 def _fold(graph: Graph, report: Report) -> None:
     """Give each relation to both its entities; one that no line describes is made, and reported."""
-    for relation in graph.relations.values():
-        for name in dict.fromkeys((relation.source, relation.target)):
+    for (source, _, target), relation in graph.relations.items():
+        for name in (source,) if source == target else (source, target):
             entity = graph.entities.get(name)
             if entity is None:
                 entity = graph.entities[name] = Entity(name, 0, known=False)

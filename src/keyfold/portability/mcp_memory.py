@@ -53,12 +53,12 @@ def import_mcp_memory(
     report.redacted += graph.redacted
     held = _held(engine, namespace, graph.entities)
     for name in sorted(graph.entities):
-        record = held.get(name)
-        draft = _draft(graph.entities[name], record, namespace, changed, settings, report)
-        if record is None:  # nothing is there to be the same
-            loader.add(draft)
+        entity, record = graph.entities[name], held.get(name)
+        text, metadata = _text(entity, record, report), _metadata(entity, record.metadata if record else {})
+        if record and record.content == text and repr(record.metadata) == repr(metadata):
+            loader.unchanged(record)  # the rest of it is never the file's to change
         else:
-            loader.offer(draft, record)
+            loader.add(_draft(entity, text, metadata, record, namespace, changed, settings))
     loader.finish()
     return report
 
@@ -86,14 +86,14 @@ def _held(engine: Engine, namespace: str, entities: Mapping[str, Entity]) -> dic
 
 def _draft(
     entity: Entity,
+    text: str,
+    metadata: dict[str, Any],
     held: Record | None,
     namespace: str,
     changed: datetime,
     config: Config,
-    report: Report,
 ) -> Draft:
     key = PREFIX + entity.name
-    metadata = _metadata(entity, {} if held is None else held.metadata)
     created = entity.created or entity.updated or changed
     updated = max(created, entity.updated or created)
     kind = entity.kind.strip().lower()
@@ -102,7 +102,7 @@ def _draft(
         1,
         held.type if held else kind if kind in config.observation_types else DEFAULT_TYPE,
         held.title if held else title,
-        _text(entity, held, report),
+        text,
         updated,
         metadata,
         held.tags if held else (),
