@@ -19,6 +19,7 @@ KEYFOLD_USER, else `default`.
 exit codes: 0 done; 1 not found, nothing matched, or another state than expected; 2 wrong use or bad
 input; 3 the store failed"""
 
+SOURCES: Final = ("auto", "keyfold", "engram", "markdown", "mcp-memory", "claude-code", "chatgpt")
 Commands = Any  # argparse's own class for sub-commands is private
 
 
@@ -336,9 +337,6 @@ def _sessions(commands: Commands, shared: argparse.ArgumentParser) -> None:
         action.add_argument("--session", metavar="ID", help="this session rather than the current one")
     listing = _command(inner, shared, "list", "sessions:listing", "list the sessions, newest activity first")
     listing.add_argument("--limit", metavar="N", type=int, default=20, help="at most N (default 20)")
-
-
-SOURCES: Final = ("auto", "keyfold", "engram", "markdown", "mcp-memory", "claude-code", "chatgpt")
 
 
 def _moving(commands: Commands, shared: argparse.ArgumentParser) -> None:
