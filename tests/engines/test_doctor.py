@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from keyfold.contract.intents import Query, Ref, SearchQuery, Selector
-from keyfold.engines.sqlite import SqliteEngine
+from keyfold.engines.sqlite import SqliteEngine, forget
 from keyfold.engines.sqlite.doctor import Diagnosis, examine
 from keyfold.engines.sqlite.doctor_checks import REMADE
 from keyfold.engines.sqlite.repair import STEPS, treat
@@ -409,3 +409,18 @@ def test_what_is_made_again_holds_nothing_that_only_the_store_knows() -> None:
     assert not {"records", "revisions", "namespaces", "meta"} & {
         name for name in ("records", "revisions", "namespaces", "meta") if name.startswith(REMADE)
     }
+
+
+def test_a_purge_without_room_to_erase_is_done_and_says_what_waits(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise apsw.FullError
+
+    monkeypatch.setattr(forget, "erase", full)
+    later = datetime(2100, 1, 1, tzinfo=UTC)
+    engine = SqliteEngine.open(store)
+    engine.store(note("brief", "text", expires_at=later - timedelta(days=1)))
+    engine.close()
+    treatment = treat(store, purges=True, clock=lambda: later)
+    assert (treatment.purged, treatment.erased) == (1, forget.FULL)

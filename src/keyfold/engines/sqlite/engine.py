@@ -56,8 +56,7 @@ class SqliteEngine:
         self._looked = 0.0
         self._config = config
         self._clock = clock
-        # SQLite counts in 64 bits, and nobody keeps more than a third of them
-        self._keep = None if config.keep_revisions is None else min(config.keep_revisions, 1 << 62)
+        self._keep = config.keep_revisions
         self._hits: WeakKeyDictionary[apsw.Connection, search.Hits] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._quiet: list[bool] = []

@@ -89,7 +89,7 @@ def treat(
             purged = purge(conn, to_micros(clock()))
         conn.execute("COMMIT")
         if erases or (done and forget.pending(conn)) or purged:
-            erased = forget.erase(conn, path)
+            erased = _erase(conn, path)
     except apsw.Error as error:
         raise connect.translated(error, path) from None
     finally:
@@ -97,6 +97,14 @@ def treat(
             conn.execute("ROLLBACK")
         conn.close()
     return Treatment(tuple(done), tuple(failed), purged, erased)
+
+
+def _erase(conn: apsw.Connection, path: str) -> bool | str:
+    """Erase; what was done before stands, whatever becomes of it."""
+    try:
+        return forget.erase(conn, path)
+    except (apsw.Error, OSError) as error:
+        return forget.why_not(error)
 
 
 def purge(conn: apsw.Connection, now: int) -> int:
