@@ -119,6 +119,28 @@ def test_with_a_reader_open_erasure_says_so_and_is_done_later(tmp_path: Path) ->
         assert holds(tmp_path, "doomedword") == []
 
 
+def test_with_a_reader_open_no_forget_rewrites_the_store_into_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    note: dict[str, Any] = {"type": "discovery", "title": "t"}
+    with Memory.open(str(path)) as memory:
+        memory.mem_save_many("ana", [{"content": f"{number} {'x' * 4000}", **note} for number in range(300)])
+        memory.mem_save_many("ana", [{"content": "gone", "topic_key": f"k{n}", **note} for n in range(4)])
+        reader = apsw.Connection(str(path))
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM records").fetchall()
+        size = memory.engine.health().facts["bytes"]
+        log = Path(f"{path}-wal")
+        first = memory.mem_delete("ana", topic_key="k0")
+        before = log.stat().st_size
+        later = [memory.mem_delete("ana", topic_key=f"k{number}") for number in (1, 2, 3)]
+        assert all("reader" in str(result.erased) for result in (first, *later))
+        assert log.stat().st_size - before < size / 4
+        reader.execute("COMMIT")
+        reader.close()
+        assert memory.engine.erase() is True  # type: ignore[attr-defined]  # the embedded engine's own step
+    assert holds(tmp_path, "gone") == []
+
+
 def test_what_waits_for_erasure_is_erased_on_close(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     memory = Memory.open(str(path))

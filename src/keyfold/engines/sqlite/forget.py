@@ -148,6 +148,15 @@ def size(path: str) -> int:
     return Path(path).stat().st_size
 
 
+def _held_back(conn: apsw.Connection) -> bool:
+    """Whether a reader keeps the log from being emptied.
+
+    VACUUM would put the whole store into the log then, again with every forget, and erase nothing.
+    """
+    _, logged, moved = conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()[0]
+    return logged != moved and bool(conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0])
+
+
 def erase(conn: apsw.Connection, path: str) -> bool | str:
     """Take the bytes of removed records out of every file of the store: True, or what that waits for."""
     if path == MEMORY:
@@ -160,6 +169,8 @@ def erase(conn: apsw.Connection, path: str) -> bool | str:
     try:
         if large:  # more than memory should hold; the file that VACUUM works in then has no name
             conn.execute("PRAGMA temp_store = FILE")
+        if _held_back(conn):
+            return READER
         conn.execute("INSERT INTO words (words) VALUES ('optimize')")
         conn.execute("VACUUM")
         busy, _, _ = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
