@@ -195,3 +195,13 @@ def test_a_session_dated_far_ahead_captures_no_save(memory: Memory, clock: Stepp
     assert saved.session_id != "ahead"
     assert memory.mem_session_start("alice").session_id == saved.session_id
     assert memory.mem_session_end("alice", session_id="ahead").status == "completed"
+
+
+def test_a_session_does_not_end_before_it_began_when_the_clock_went_back(
+    memory: Memory, clock: SteppedClock
+) -> None:
+    started = memory.mem_session_start("alice").session
+    clock.forward(hours=-1)
+    ended = memory.mem_session_end("alice")
+    assert ended.ended_at == started.last_activity_at
+    assert ended.last_activity_at >= ended.started_at

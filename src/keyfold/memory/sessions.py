@@ -206,7 +206,9 @@ def mem_session_end(
     record = yield from _session_record(user, wanted)
     if record is None:
         raise NotFound(f"there is no session {wanted!r:.200}")
-    facts = yield from _facts(record, is_auto_generated=False, ended_at=core.now())
+    # after a clock that went back, a session does not end before it began or was last written in
+    ended_at = max(core.now(), record.updated_at)
+    facts = yield from _facts(record, is_auto_generated=False, ended_at=ended_at)
     if key is not None and record.type == COMPLETED:
         facts = dict(record.metadata)
     facts["last_activity_at"] = facts["ended_at"]
