@@ -115,7 +115,9 @@ def test_a_backup_says_what_it_holds_and_is_a_store(keyfold: Any, saved: Any, tm
     answer = keyfold("backup", target)
     assert answer.code == 0
     assert answer.out.startswith(f"wrote {target}: 1 record, 1 session, 1 past state, 1 user, ")
-    assert answer.out.endswith("bytes\nverified: read back whole, and 2 records compared\n")
+    assert answer.out.endswith(
+        "bytes\nverified: read back whole, all counts compared, and all of the records letter for letter\n"
+    )
     answer = keyfold("backup", target)
     assert (answer.code, answer.out) == (3, "")
     assert "--force" in answer.err

@@ -262,3 +262,20 @@ def test_a_plain_copy_of_a_backup_is_a_store_too(tmp_path: Path) -> None:
     moved = opened(tmp_path / "there")
     assert state(moved) == before
     moved.close()
+
+
+def test_a_backup_goes_into_no_device_no_pipe_and_no_file_of_the_store(tmp_path: Path) -> None:
+    engine = filled(tmp_path)
+    store = engine._path
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for target in (
+        tmp_path / "pipe",
+        tmp_path / "dangling",
+        *(f"{store}{side}" for side in ("", "-wal", "-shm")),
+    ):
+        with pytest.raises(InvalidRequest):
+            engine.backup(str(target), force=True)
+    assert (tmp_path / "pipe").is_fifo()
+    assert engine.count(USER).total == 50
+    engine.close()

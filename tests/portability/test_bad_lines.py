@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,10 @@ import pytest
 from keyfold.contract.intents import Query, Ref
 from keyfold.contract.prepare import prepare
 from keyfold.engines.inmemory import InMemoryEngine
-from keyfold.errors import Conflict, InvalidRequest, NotFound, StoreError
+from keyfold.errors import Conflict, InvalidRequest, KeyfoldError, NotFound, StoreError
 from keyfold.model import Config
 from keyfold.portability import export, export_file, import_keyfold, import_path
+from keyfold.registry import open_engine
 
 # name: (what to change of a good line, or the line as text; what the reason says). ADD is put into a good line.
 ADD = "ADD "
@@ -276,3 +280,31 @@ def test_what_is_no_export_is_refused_without_quoting_it(engine: InMemoryEngine,
     export_file(engine, tmp_path / "a.jsonl")
     with pytest.raises(InvalidRequest, match="for Engram's data"):
         import_path(engine, tmp_path / "a.jsonl", per_project=True)
+
+
+def test_a_damaged_gzipped_export_is_reported_and_raises_nothing_raw(tmp_path: Path) -> None:
+    good = gzip.compress(b'{"format":"keyfold","version":1}\n' + os.urandom(60_000).hex().encode())
+    for place in range(40_000, 60_000, 1_700):
+        path = tmp_path / "damaged.jsonl.gz"
+        path.write_bytes(good[:place] + bytes([good[place] ^ 0xFF]) + good[place + 1 :])
+        with contextlib.suppress(KeyfoldError):
+            assert import_path(open_engine("inmemory:"), path).skipped_count > 0
+
+
+def test_a_zip_with_a_damaged_member_is_skipped_as_broken(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    for method in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED):
+        with zipfile.ZipFile(path, "w", method) as archive:
+            archive.writestr("conversations.json", json.dumps([{"title": os.urandom(9_000).hex()}]))
+        data = bytearray(path.read_bytes())
+        data[900:960] = bytes(60)
+        path.write_bytes(data)
+        report = import_path(open_engine("inmemory:"), path)
+        assert (report.skipped_count > 0, report.created) == (True, 0)
+
+
+def test_a_private_file_name_is_not_told(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "<private>hunter2<.md").write_text("text")
+    report = import_path(open_engine("inmemory:"), tmp_path / "notes")
+    assert "hunter2" not in str(report.to_dict())

@@ -84,8 +84,16 @@ class Connection:
             self._inbox.close()  # the server's run ends with its inbox, and calls off what is still under way
             if self._stopped.is_set():
                 serving.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
+            try:
                 await serving
+            except asyncio.CancelledError:
+                pass
+            except BaseExceptionGroup as over:
+                # the SDK was handing a call on when its own streams went; anything else is a fault
+                if over.split((anyio.BrokenResourceError, anyio.ClosedResourceError, asyncio.CancelledError))[
+                    1
+                ]:
+                    raise
             await sending
         finally:
             for task in (serving, sending, watching, waiting):

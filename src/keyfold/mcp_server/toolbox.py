@@ -9,6 +9,7 @@ from keyfold.errors import InvalidRequest, KeyfoldError
 from keyfold.mcp_server.replies import Reply, bounded
 from keyfold.mcp_server.tools import Tool, tools
 from keyfold.memory import AsyncMemory, checks
+from keyfold.text.redact import redact
 
 _SHOWN: Final = 10  # how many names an error lists
 _WIDEST: Final = 60  # characters of a name that an error shows
@@ -66,5 +67,5 @@ def checked(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def names(found: Any) -> str:
     """Names as a client sent them, in ASCII and short, for an error."""
-    shown = [ascii(name[:_WIDEST]) for name in list(found)[:_SHOWN]]
+    shown = [ascii(redact(name)[:_WIDEST]) for name in list(found)[:_SHOWN]]
     return ", ".join(shown) + (", ..." if len(found) > _SHOWN else "") if shown else "(none)"

@@ -68,7 +68,7 @@ def mem_session_start(
     is_new = record is None
     if record is None or record.type != ACTIVE or key is not None:
         receipt = yield from calls.store(_open_intent(user, wanted or str(uuid4()), key))
-        replayed, is_new = receipt.replayed and key is not None, is_new and not receipt.replayed
+        replayed, is_new = receipt.replayed and key is not None, receipt.outcome == "created"
         opened = yield from calls.get(Ref(user, id=receipt.id, kind=SESSION))
         if opened is None:
             raise NotFound("the session was forgotten while it was opened; start again")
@@ -216,7 +216,13 @@ def mem_session_end(
     if content is not None:
         second = core.idempotency("mem_session_end.summary", idempotency_key, body)
         intents.append(_summary_intent(user, wanted, content, second))
-    yield from calls.store_many(intents)
+    try:
+        yield from calls.store_many(intents)
+    except NotFound:
+        raise NotFound(
+            f"session {wanted!r:.200} was ended already, perhaps by another agent of this user; "
+            "mem_session_start begins another, and mem_session_summary can still add to this one by its session_id"
+        ) from None
     core.sessions.pop(user, None)
     core.ended[user] = wanted
     closed = yield from _session_record(user, wanted)

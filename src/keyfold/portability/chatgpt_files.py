@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import lzma
 import re
 import zipfile
 import zlib
@@ -65,7 +66,15 @@ def _unzipped(file: IO[bytes], report: Report) -> Iterator[tuple[str, Any]]:
             for name in names:
                 with archive.open(name) as member:
                     yield from _read(member, f"{name.rpartition('/')[2]}: ", report)
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, OSError):
+    except (
+        zipfile.BadZipFile,
+        RuntimeError,
+        NotImplementedError,
+        EOFError,
+        OSError,
+        lzma.LZMAError,
+        zlib.error,
+    ):
         report.skip("archive", "it is broken, cut off or locked with a password")
 
 
@@ -148,7 +157,7 @@ class _Stream:
             more = self._decoder.decode(data, final=not data)
         except UnicodeDecodeError:
             raise BadInput("not UTF-8") from None
-        except zlib.error:
+        except (zlib.error, lzma.LZMAError):
             raise BadInput("the archive is broken") from None
         self._whole = not data
         self._text = waiting + more

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from keyfold.text.redact import redact
+
 Progress = Callable[["Report"], None]
 
 # How many of the skipped are listed one by one; all of them are counted.
@@ -67,13 +69,13 @@ class Report:
         """Note a piece of the input that is not taken."""
         self.skipped_count += 1
         if len(self.skipped) < LISTED:
-            self.skipped.append(Skipped(where, reason, line))
+            self.skipped.append(Skipped(redact(where), reason, line))  # a file name may hold private text
 
     def note(self, where: str, reason: str, line: int | None = None) -> None:
         """Note what was taken, or never was to be taken, and deserves a word."""
         self.notes_count += 1
         if len(self.notes) < LISTED:
-            self.notes.append(Skipped(where, reason, line))
+            self.notes.append(Skipped(redact(where), reason, line))
 
     def leave_out(self, reason: str, number: int = 1) -> None:
         """Count what is not taken and is not wrong either."""

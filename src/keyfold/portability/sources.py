@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, cast
@@ -115,7 +116,7 @@ def _readable(lines: BinaryIO) -> Iterator[bytes]:
     """The lines of a file; what goes wrong while reading is an error of Keyfold's."""
     try:
         yield from lines
-    except EOFError:
-        yield b'{"cut'  # a gzipped file that was cut: reported as the bad line it is
+    except (EOFError, zlib.error):
+        yield b'{"cut'  # a gzipped file that was cut or damaged: reported as the bad line it is
     except OSError as error:
         raise StoreError(f"cannot read the file to import: {error.strerror or 'it is broken'}") from None

@@ -83,6 +83,11 @@ def _check(store: str, place: Path, *, force: bool) -> None:
         raise StoreError(f"the folder {str(place.parent)!r:.300} does not exist: create it first")
     if place.is_dir():
         raise StoreError(f"{str(place)!r:.300} is a folder: give the path of a file in it")
+    if (place.exists() or place.is_symlink()) and not place.is_file():
+        # a rename would put a file in the place of a device, a pipe or a dangling link
+        raise InvalidRequest("FILE", "is there and is no ordinary file: choose another path")
+    if str(place.absolute()) in {f"{Path(store).absolute()}{side}" for side in ("-wal", "-shm", "-journal")}:
+        raise InvalidRequest("FILE", "belongs to the store itself: choose another path")
     if place.exists():
         if Path(store).exists() and place.samefile(store):
             raise InvalidRequest("FILE", "is the store itself: choose another path")
