@@ -18,8 +18,11 @@ A read by key is one SELECT.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -82,3 +85,74 @@ class Raw:
     def close(self) -> None:
         """Close the file."""
         self.db.close()
+
+
+# An import of keyfold JSON Lines, in transactions of `batch` records. A batch is six statements, two of them
+# carried out once a record:
+#
+# 1. BEGIN IMMEDIATE
+# 2. SELECT the user's number by name, or INSERT the user (when the name differs from the line before)
+# 3. INSERT the record                (executemany: once a record)
+# 4. INSERT its words into the index  (executemany: once a record)
+# 5. UPDATE the user's counters       (once a user)
+# 6. COMMIT
+IMPORT_USER = (
+    "INSERT INTO users(name, records) VALUES(?, 0) ON CONFLICT DO UPDATE SET name=name RETURNING number"
+)
+IMPORT_RECORD = (
+    "INSERT INTO records(id, user, key, type, title, content, hash, session, revision, created_at, updated_at) "
+    "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+IMPORT_COUNT = "UPDATE users SET records = records + ? WHERE number=?"
+
+
+class RawImport(Raw):
+    """The raw program's import."""
+
+    def load(self, path: Path, batch: int) -> int:
+        """Import an export; the number of records."""
+        self._last = self._number = 0
+        self._user = ""
+        waiting: list[dict[str, Any]] = []
+        with path.open("rb") as lines:
+            for line in lines:
+                value = json.loads(line)
+                if "namespace" not in value:  # the header and the closing line
+                    continue
+                waiting.append(value)
+                if len(waiting) == batch:
+                    self._store(waiting)
+                    waiting = []
+        self._store(waiting)
+        return self._last
+
+    def _store(self, waiting: list[dict[str, Any]]) -> None:
+        run = self.db.execute
+        records, words = [], []
+        counts: dict[int, int] = {}
+        run("BEGIN IMMEDIATE")
+        for value in waiting:
+            if value["namespace"] != self._user:
+                self._user = value["namespace"]
+                (self._number,) = run(IMPORT_USER, (self._user,)).fetchone()
+            number = self._number
+            counts[number] = counts.get(number, 0) + 1
+            self._last += 1
+            key, title, content = value["key"], value["title"], value["content"]
+            records.append((
+                self._last, number, key, value["type"], title, content, hashlib.sha256(content.encode()).digest(),
+                value["session_id"], value["revision"], micros(value["created_at"]), micros(value["updated_at"]),
+            ))  # fmt: skip
+            words.append((self._last, f"{title}\n{content}\n{key}"))
+        self.db.executemany(IMPORT_RECORD, records)
+        self.db.executemany(IMPORT_WORDS, words)
+        self.db.executemany(IMPORT_COUNT, [(count, number) for number, count in counts.items()])
+        run("COMMIT")
+
+
+IMPORT_WORDS = INSERT_WORDS
+
+
+def micros(moment: str) -> int:
+    """A time as whole microseconds."""
+    return int(datetime.fromisoformat(moment).timestamp() * 1e6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,12 +11,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keyfold.contract.filters import Filter
-from keyfold.contract.intents import Intent, Query, Ref, SearchQuery, Selector, SessionLapsed, SessionUse
+from keyfold.contract.intents import (
+    Intent,
+    Load,
+    Query,
+    Ref,
+    SearchQuery,
+    Selector,
+    SessionLapsed,
+    SessionUse,
+)
 from keyfold.engines.inmemory import InMemoryEngine
-from keyfold.engines.sqlite import SqliteEngine, index
+from keyfold.engines.sqlite import SqliteEngine, bulk, index
 from keyfold.engines.sqlite.index import SHORT
 from keyfold.errors import KeyfoldError
-from keyfold.model import KINDS, UNSET, Config
+from keyfold.model import KINDS, UNSET, Config, Revision
 from tests.engines.common import note
 
 WORDS = [
@@ -39,6 +49,9 @@ keys = st.sampled_from(["a", "A", "b-b", "B_b", "c"])
 sessions = st.one_of(
     st.none(),
     st.builds(SessionUse, st.sampled_from("st"), explicit=st.booleans(), opens=st.booleans()),
+)
+FORMER = Revision(
+    1, "apple pie", "Former", "decision", {}, (), None, datetime(2025, 1, 1, tzinfo=UTC), False, "0" * 64
 )
 saves = st.builds(
     note,
@@ -71,16 +84,36 @@ forgets = st.one_of(
     ),
     st.builds(lambda name: Selector(name, everything=True), names),
 )
-steps = st.lists(st.one_of(saves, saves, saves, patches, forgets), min_size=12, max_size=50)
+moments = st.datetimes(datetime(2025, 1, 1), datetime(2026, 2, 1), timezones=st.just(UTC))  # noqa: DTZ001  # aware by timezones
+loads = st.builds(
+    lambda save, load: replace(save, mode="load", key=save.key or "0", expect_revision=None, load=load),
+    saves,
+    st.builds(
+        lambda one, two, past: Load(*sorted([one, two]), past=past, revision=len(past) + 1),
+        moments,
+        moments,
+        st.sampled_from([(), (), (FORMER,)]),
+    ),
+)
+# Without sessions: a session that a batch opens gets the id behind those of the batch's records.
+batches = st.lists(
+    st.one_of(loads, saves.map(lambda save: replace(save, session=None)), patches), min_size=2, max_size=20
+)
+steps = st.lists(st.one_of(saves, saves, saves, patches, forgets, batches), min_size=12, max_size=50)
 
 
 def answer(engine: Any, step: Any) -> Any:
     """What a write answers, an error by its class."""
     try:
-        result = engine.forget(step) if isinstance(step, Selector) else engine.store(step)
+        if isinstance(step, list):
+            results = engine.store_many(step)
+        else:
+            results = [engine.forget(step) if isinstance(step, Selector) else engine.store(step)]
     except (KeyfoldError, SessionLapsed) as error:
         return type(error).__name__
-    return {name: value for name, value in result.to_dict().items() if name != "topic_key"}
+    return [
+        {name: value for name, value in result.to_dict().items() if name != "topic_key"} for result in results
+    ]
 
 
 def view(record: Any) -> dict[str, Any]:
@@ -152,6 +185,7 @@ def test_the_embedded_engine_answers_as_the_reference_engine(steps: list[Any], b
     reference, engine = InMemoryEngine(config), SqliteEngine.open(":memory:", config=config)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index, "BATCH", batch)
+        patch.setattr(bulk, "WORTH", batch)
         for step in steps:
             moment[0] += timedelta(seconds=3)
             assert answer(engine, step) == answer(reference, step), step

@@ -208,7 +208,8 @@ def test_a_search_reads_its_own_namespace_and_ranks_by_its_own_statistics(
     take = Hits.take
     monkeypatch.setattr(Hits, "take", lambda self: looked_at.append(len(self.rows)) or take(self))
     engine = opened(tmp_path)
-    engine.store_many([note(f"k{number}", f"apple pie {number}", "me") for number in range(20)])
+    for number in range(BATCH + 4):
+        engine.store(note(f"k{number}", f"apple pie {number}", "me"))
     alone = [
         (hit.record.id, hit.parts) for hit in engine.search(SearchQuery("me", "apple", explain=True)).items
     ]

@@ -18,6 +18,7 @@ from keyfold.engines.inmemory import InMemoryEngine
 from keyfold.errors import Conflict, InvalidRequest, KeyfoldError, NotFound, StoreError
 from keyfold.model import Config
 from keyfold.portability import export, export_file, import_keyfold, import_path
+from keyfold.portability.loader import CHUNK
 from keyfold.registry import open_engine
 
 # name: (what to change of a good line, or the line as text; what the reason says). ADD is put into a good line.
@@ -247,9 +248,9 @@ def test_a_store_that_fails_ends_the_import(file_of: Any, record: Any) -> None:
 
 def test_progress_is_told_by_the_chunk(engine: InMemoryEngine, file_of: Any, record: Any) -> None:
     seen: list[int] = []
-    lines = file_of(*(record(key=f"k{number}") for number in range(1201)))
+    lines = file_of(*(record(key=f"k{number}") for number in range(2 * CHUNK + 201)))
     import_keyfold(engine, lines, progress=lambda report: seen.append(report.records))
-    assert seen == [500, 1000, 1201]
+    assert seen == [CHUNK, 2 * CHUNK, 2 * CHUNK + 201]
 
 
 def test_a_report_lists_a_thousand_and_counts_all(engine: InMemoryEngine, file_of: Any) -> None:

@@ -18,7 +18,8 @@ from keyfold.text.redact import redact_count
 MAX_KEY_BYTES: Final = checks.MAX_NAME_BYTES + 64
 
 
-@dataclass(frozen=True, slots=True)
+# Two of these are made a record and nobody else sees them: unfrozen they cost a third.
+@dataclass(slots=True)
 class State:
     """What a record says at one revision."""
 
@@ -34,7 +35,7 @@ class State:
     expires_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draft:
     """A record with its past, oldest first. `where` and `line` say where it stands in the input.
 
@@ -68,9 +69,9 @@ class Sealer:
             raise InvalidRequest("kind", f"is not known; allowed: {', '.join(KINDS)}")
         namespace = checks.name("user_id", draft.namespace)
         key = self._key(draft)
-        past = tuple(self._revision(state, draft.kind) for state in draft.past)
+        past = tuple([self._revision(state, draft.kind) for state in draft.past])
         current = self._revision(draft.now, draft.kind)
-        if any(one.revision >= following.revision for one, following in pairwise((*past, current))):
+        if past and any(one.revision >= following.revision for one, following in pairwise((*past, current))):
             raise InvalidRequest("history", "its revisions must rise and end below the record's own")
         intent = Intent(
             namespace,
@@ -91,7 +92,7 @@ class Sealer:
             session=None if current.session_id is None else SessionUse(current.session_id, explicit=True),
             load=Load(draft.created_at, current.written_at, past, current.revision, draft.current),
         )
-        return intent, sum(_regions(state) for state in (*draft.past, draft.now))
+        return intent, sum(map(_regions, draft.past)) + _regions(draft.now)
 
     def _key(self, draft: Draft) -> str:
         if draft.kind in (OBSERVATION, SESSION):
@@ -110,8 +111,8 @@ class Sealer:
         )
         checked = checks.content(self.config, "content", state.content, blank=blank)
         content, digest = prepare(checked)
-        metadata = checks.metadata(state.metadata)
-        tags = checks.tags(state.tags)
+        metadata = checks.metadata(state.metadata) if state.metadata != {} else None
+        tags = checks.tags(state.tags) if state.tags != [] else None
         pinned = checks.flag("pinned", state.pinned)
         return Revision(
             checks.whole("revision", state.revision, 1, 2**31),
@@ -132,11 +133,12 @@ class Sealer:
 def _regions(value: Any) -> int:
     """How many private regions a state's texts hold, wherever they stand in it."""
     if isinstance(value, str):
-        return redact_count(value)[1]
+        return redact_count(value)[1] if "<" in value else 0
     if isinstance(value, dict):
-        return sum(_regions(key) + _regions(item) for key, item in value.items())
+        return sum([_regions(key) + _regions(item) for key, item in value.items()])
     if isinstance(value, (list, tuple)):
-        return sum(_regions(item) for item in value)
+        return sum(map(_regions, value))
     if isinstance(value, State):
-        return sum(map(_regions, (value.type, value.title, value.content, value.metadata, value.tags)))
+        told = (value.type, value.title, value.content, value.metadata, value.tags)
+        return sum([_regions(item) for item in told if item and (item.__class__ is not str or "<" in item)])
     return 0

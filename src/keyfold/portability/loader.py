@@ -14,7 +14,7 @@ from keyfold.portability.drafts import Draft, Sealer
 from keyfold.portability.held import Address, address_of, held_at, says_the_same
 from keyfold.portability.report import Progress, Report
 
-CHUNK: Final = 500
+CHUNK: Final = 1000
 CHUNK_BYTES: Final = 8 << 20
 
 # What one record can be at fault for. Anything else (a full disk, a closed store) ends the import.
@@ -94,7 +94,7 @@ class Loader:
             return False
         self._report.redacted += regions
         self._waiting.append(_Waiting(draft, intent))
-        self._size += sum(len(state.content) for state in (draft.now, *draft.past))
+        self._size += len(intent.content) + sum([len(state.content) for state in draft.past])  # type: ignore[arg-type]  # the sealer sets it
         if len(self._waiting) >= CHUNK or self._size >= CHUNK_BYTES:
             self._flush()
         return True

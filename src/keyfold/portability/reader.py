@@ -25,6 +25,7 @@ _RECORD: Final = _STATE | {
 }  # fmt: skip
 _REVISION: Final = _STATE | {"written_at"}
 _NEEDED: Final = ("namespace", "kind", "key", "type", "title", "content", "created_at", "updated_at")
+_ALL_NEEDED: Final = frozenset(_NEEDED)
 
 
 def import_keyfold(
@@ -136,14 +137,12 @@ def _check_header(value: dict[str, Any]) -> None:
 
 def read_record(value: dict[str, Any], line: int) -> Draft:
     """The draft on one line. BadInput naming what is missing, unknown or malformed."""
-    missing = [name for name in _NEEDED if name not in value]
-    if missing:
-        raise BadInput(f"lacks {', '.join(missing)}")
-    unknown = len(value.keys() - _RECORD)
-    if unknown:
-        raise BadInput(f"holds {unknown} field(s) that this version does not know")
+    if not value.keys() >= _ALL_NEEDED:
+        raise BadInput(f"lacks {', '.join([name for name in _NEEDED if name not in value])}")
+    if not _RECORD.issuperset(value):
+        raise BadInput(f"holds {len(value.keys() - _RECORD)} field(s) that this version does not know")
     past = value.get("history", [])
-    if not isinstance(past, list) or not all(isinstance(item, dict) for item in past):
+    if not isinstance(past, list) or (past and not all(isinstance(item, dict) for item in past)):
         raise BadInput("history must be a list of objects")
     minted = value.get("minted", False)
     if not isinstance(minted, bool):
@@ -157,7 +156,7 @@ def read_record(value: dict[str, Any], line: int) -> Draft:
         minted,
         _state(value, _time(value, "updated_at")),
         _time(value, "created_at"),
-        tuple(_past_state(item) for item in past),
+        tuple([_past_state(item) for item in past]),
         _optional_time(value, "observed_at"),
         _taint(value),
     )

@@ -24,7 +24,7 @@ def loads(text: str | bytes) -> Any:
         except UnicodeDecodeError as error:
             raise BadInput(f"not UTF-8 (byte {error.start + 1})") from None
     try:
-        return json.loads(text, parse_constant=_constant, parse_int=_integer, parse_float=_float)
+        return _decoder.decode(text)
     except json.JSONDecodeError as error:
         if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
             raise BadInput("not JSON: it ends in the middle") from None
@@ -54,3 +54,7 @@ def _float(digits: str) -> float:
     if not math.isfinite(number):
         raise BadInput("a number too large for a float")
     return number
+
+
+# One for all: json.loads makes a decoder at each call that has a hook, which costs as much as a short line.
+_decoder: Final = json.JSONDecoder(parse_constant=_constant, parse_int=_integer, parse_float=_float)

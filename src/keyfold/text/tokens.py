@@ -16,6 +16,7 @@ classify characters that were unassigned before. All else is fixed by TOKENIZER_
 import threading
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import chain
 from typing import Protocol
 
 from keyfold.text._fold import strip_accents
@@ -80,14 +81,17 @@ def index_tokens(text: str) -> list[str]:
     of each word (once if equal). A compound is there whole and in parts; a run of a script
     without spaces as its characters and bigrams; a symbol by itself.
     """
-    seen = _seen
-    entries = [seen.get(chunk) or _entry(chunk) for chunk in text.split()]
+    chunks = text.split()
+    entries = list(map(_seen.get, chunks))
+    if None in entries:
+        entries = [entry or _entry(chunk) for entry, chunk in zip(entries, chunks, strict=True)]
+    if not entries:
+        return []
+    flags, english, either = zip(*entries, strict=True)
     evidence = 0
-    for entry in entries:
-        evidence |= entry[0]
-    if evidence == _ENGLISH:
-        return [token for entry in entries for token in entry[1]]
-    return [token for entry in entries for token in entry[2]]
+    for flag in set(flags):
+        evidence |= flag
+    return list(chain.from_iterable(english if evidence == _ENGLISH else either))
 
 
 def query_units(query: str) -> list[Unit]:

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import apsw
 
+import keyfold.engines.sqlite.bulk as bulk
 import keyfold.engines.sqlite.connect as connect
 import keyfold.engines.sqlite.forget as forget
 import keyfold.engines.sqlite.forks as forks
@@ -130,13 +131,10 @@ class SqliteEngine:
 
     def store_many(self, intents: Sequence[Intent]) -> list[Receipt]:
         """Carry out writes in order, all or none."""
-        prepared = [index.prepare(intent) for intent in intents]
+        prepared = bulk.prepare(intents)
 
         def work(conn: apsw.Connection) -> list[Receipt]:
-            return [
-                store_one(conn, intent, self._clock(), self._keep, tokens)
-                for intent, tokens in zip(intents, prepared, strict=True)
-            ]
+            return bulk.store_all(conn, intents, prepared, self._clock, self._keep)
 
         return self._write(work)  # type: ignore[no-any-return]  # what work returns
 

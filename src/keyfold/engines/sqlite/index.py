@@ -33,10 +33,10 @@ _NOTED: Final = (
 _UNNOTE: Final = "DELETE FROM unindexed WHERE slot = ? RETURNING stale"
 _UNNOTE_ONE: Final = "DELETE FROM unindexed WHERE slot = ?"
 _UNNOTE_ALL: Final = "DELETE FROM unindexed WHERE slot BETWEEN ? AND ?"
-_INSERT: Final = "INSERT INTO words (rowid, text) VALUES (?, ?)"
+INSERT: Final = "INSERT INTO words (rowid, text) VALUES (?, ?)"
 _DELETE: Final = "DELETE FROM words WHERE rowid = ?"
 _LENGTH: Final = "UPDATE records SET length = ? WHERE slot = ?"
-_STATISTICS: Final = "UPDATE namespaces SET docs = docs + ?, tokens = tokens + ? WHERE num = ?"
+STATISTICS: Final = "UPDATE namespaces SET docs = docs + ?, tokens = tokens + ? WHERE num = ?"
 _START_OVER: Final = (
     "INSERT INTO words (words) VALUES ('delete-all')",
     "UPDATE records SET length = 0",
@@ -62,10 +62,15 @@ def text_of(record: Record) -> str:
     return indexed_text(record.title, record.content, record.topic_key, record.tags)
 
 
-def prepare(intent: Intent) -> Tokens | None:
-    """The tokens of a long text, where the intent says all that will be indexed."""
+def prepare(intent: Intent, *, short: bool = False) -> Tokens | None:
+    """The tokens of a long text (or of a `short` one), where the intent says all that will be indexed."""
     content = intent.content
-    if content is UNSET or len(content) <= SHORT or intent.title is UNSET or intent.kind == SESSION:
+    if (
+        content is UNSET
+        or (len(content) <= SHORT and not short)
+        or intent.title is UNSET
+        or intent.kind == SESSION
+    ):
         return None
     topic = intent.key if intent.kind == OBSERVATION and not intent.minted else None
     return Tokens(indexed_text(intent.title, content, topic, intent.tags or ()))
@@ -94,7 +99,7 @@ def drop(conn: apsw.Connection, slot: int, length: int) -> None:
     noted: Rows = conn.execute(_UNNOTE, (slot,)).fetchall()
     if not noted or noted[0][0]:
         conn.execute(_DELETE, (slot,))
-        conn.execute(_STATISTICS, (-1, -length, slot >> 32))
+        conn.execute(STATISTICS, (-1, -length, slot >> 32))
 
 
 def flush(conn: apsw.Connection, num: int) -> None:
@@ -109,10 +114,10 @@ def flush(conn: apsw.Connection, num: int) -> None:
             conn.execute(_DELETE, (slot,))
         else:
             docs += 1
-        conn.execute(_INSERT, (slot, made.joined))
+        conn.execute(INSERT, (slot, made.joined))
         conn.execute(_LENGTH, (made.count, slot))
         tokens += made.count - length
-    conn.execute(_STATISTICS, (docs, tokens, num))
+    conn.execute(STATISTICS, (docs, tokens, num))
     conn.execute(_UNNOTE_ALL, slots)
 
 
@@ -146,9 +151,9 @@ def _note(conn: apsw.Connection, slot: int, stale: int) -> None:
 def _put(conn: apsw.Connection, slot: int, *, held: bool, length: int, tokens: Tokens) -> None:
     if held:
         conn.execute(_DELETE, (slot,))
-    conn.execute(_INSERT, (slot, tokens.joined))
+    conn.execute(INSERT, (slot, tokens.joined))
     conn.execute(_LENGTH, (tokens.count, slot))
-    conn.execute(_STATISTICS, (0 if held else 1, tokens.count - length, slot >> 32))
+    conn.execute(STATISTICS, (0 if held else 1, tokens.count - length, slot >> 32))
 
 
 def _tokens(record: Record, prepared: Tokens | None) -> Tokens:

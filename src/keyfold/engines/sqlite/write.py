@@ -63,20 +63,20 @@ _REPEATS: Final = (
 _SIMILAR: Final = (
     f"SELECT slot, key, expires_at FROM records INDEXED BY records_folded WHERE folded = ? AND ns = {_NS}"
 )
-_NEXT_ID: Final = "(SELECT 1 + max((SELECT value FROM meta WHERE name = 'last_id'), ifnull((SELECT max(id) FROM records), 0)))"
+NEXT_ID: Final = "(SELECT 1 + max((SELECT value FROM meta WHERE name = 'last_id'), ifnull((SELECT max(id) FROM records), 0)))"
 _ALLOCATE: Final = (
-    f"UPDATE namespaces SET next_seq = next_seq + 1 WHERE name = ? RETURNING num << 32 | next_seq, {_NEXT_ID}"
+    f"UPDATE namespaces SET next_seq = next_seq + 1 WHERE name = ? RETURNING num << 32 | next_seq, {NEXT_ID}"
 )
 _FIRST: Final = (
     "INSERT INTO namespaces (name, next_seq, docs, tokens) VALUES (?, 1, 0, 0) "
-    f"RETURNING num << 32 | next_seq, {_NEXT_ID}"
+    f"RETURNING num << 32 | next_seq, {NEXT_ID}"
 )
-_INSERT: Final = f"INSERT INTO records VALUES ({', '.join('?' * 21)})"
+INSERT: Final = f"INSERT INTO records VALUES ({', '.join('?' * 21)})"
 _REWRITE: Final = (
     "UPDATE records SET revision = ?, updated_at = ?, expires_at = ?, observed_at = ?, pinned = ?, taint = ?, "
     "hash = ?, type = ?, session = ?, title = ?, tags = ?, metadata = ?, content = ? WHERE slot = ?"
 )
-_PAST: Final = f"INSERT INTO revisions VALUES ({', '.join('?' * 12)})"
+PAST: Final = f"INSERT INTO revisions VALUES ({', '.join('?' * 12)})"
 _TOUCH: Final = (
     f"UPDATE records SET updated_at = max(updated_at, ?) WHERE ns = ? AND space = {SESSION_SPACE} AND key = ?"
 )
@@ -200,9 +200,9 @@ def _create(
     if topic is not None:
         folded_key = folded_of(topic)
         folded = folded_hash(namespace, folded_key)
-        similar = _find_similar(conn, namespace, folded_key, folded, micros)
+        similar = find_similar(conn, namespace, folded_key, folded, micros)
     slot, number = _allocate(conn, namespace)
-    conn.execute(_INSERT, _record_row(slot, number, record, folded))
+    conn.execute(INSERT, record_row(slot, number, record, folded))
     if record.kind != SESSION:
         index.add(conn, slot, record, prepared)
     if decision.past:
@@ -215,7 +215,7 @@ def _create(
     return receipt
 
 
-def _find_similar(
+def find_similar(
     conn: apsw.Connection, namespace: str, folded_key: str, folded: int, micros: int
 ) -> list[tuple[str, int]]:
     """The existing keys, and their slots, that differ from a new one only as `folded_of` says."""
@@ -239,8 +239,8 @@ def _allocate(conn: apsw.Connection, namespace: str) -> tuple[int, int]:
     return slot, number
 
 
-def _record_row(slot: int, number: int, record: Record, folded: int | None) -> Row:
-    """A new record as a row, in the order of the table's columns."""
+def record_row(slot: int, number: int, record: Record, folded: int | None, length: int = 0) -> Row:
+    """A new record as a row, in the order of the table's columns; `length` is that of its words in the index."""
     updated = to_micros(record.updated_at)
     return (
         slot,
@@ -254,7 +254,7 @@ def _record_row(slot: int, number: int, record: Record, folded: int | None) -> R
         pack_time(record.observed_at),
         1 if record.pinned else 0,
         1 if record.taint == "external" else 0,
-        0,
+        length,
         folded,
         pack_hash(record.normalized_hash),
         record.key,
@@ -312,7 +312,7 @@ def _rewrite(
 def _keep_past(conn: apsw.Connection, slot: int, decision: Decision, keep: int | None) -> None:
     """Put former states into the history, and drop those beyond what is kept."""
     for state in decision.past:
-        conn.execute(_PAST, state_row(slot, state))
+        conn.execute(PAST, state_row(slot, state))
     if keep is not None:
         conn.execute(_PRUNE, (slot, max(keep - 1, 0)))
         if conn.changes():
@@ -336,8 +336,8 @@ def use_session(conn: apsw.Connection, namespace: str, num: int, use: SessionUse
         "", namespace, SESSION, use.id, False, ACTIVE, "Session", "", {}, (), None, 1, "", now, now, None,
         False, "internal", None,
     )  # fmt: skip  # one line a field says less
-    row = _record_row(slot, number, record, None)
-    conn.execute(_INSERT, (*row[:13], _EMPTY_HASH, *row[14:]))
+    row = record_row(slot, number, record, None)
+    conn.execute(INSERT, (*row[:13], _EMPTY_HASH, *row[14:]))
 
 
 def remove(conn: apsw.Connection, gone: tuple[tuple[int, int], ...] | list[tuple[int, int]]) -> None:
