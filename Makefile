@@ -31,11 +31,11 @@ format: $(VENV)/.dev ## Put the code into the one style
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.test ## Measure, and print the figures
-	@set -e; for file in bench/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" $(ARGS); done
+bench: $(VENV)/.test ## Measure, and write bench/results.md (BENCH_FULL=1: at 1,000,000 records)
+	@$(BIN)/python bench/run.py $(ARGS)
 
 clean: ## Remove the virtual environment, caches and builds
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --clear: an environment that was interrupted half-way is made again.

@@ -1,4 +1,4 @@
-"""Search by a user with 1,000 records: alone in a store, and among 1,000 users with 1,000,000 records in all.
+"""Search by a user with 1,000 records: alone in a store, and among 200 such users (BENCH_FULL=1: 1,000).
 
 What a search costs must grow with the user's own memory, not with the store.
 """
@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import median, percentile, queries, row, texts
+from common import full, median, percentile, queries, row, texts
 from keyfold import Config, Memory
 
 BATCH = 20
@@ -21,7 +21,7 @@ QUERIES_EACH = 25
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--records", type=int, default=1_000_000 if full() else 200_000)
     parser.add_argument("--each", type=int, default=1_000, help="records a user")
     given = parser.parse_args()
     users = given.records // given.each

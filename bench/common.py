@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 FUNCTION_WORDS = (
     "the of and to in a is that for it was on as with be by at this from or have an they which one you were all "
@@ -66,8 +69,11 @@ def median(values: Sequence[float]) -> float:
 
 
 def row(name: str, *cells: object) -> None:
-    """One line of a table."""
+    """One line of a table; run.py collects them in the file that BENCH_ROWS names."""
     print(f"{name:<44}" + "".join(f"{cell:>14}" for cell in cells), flush=True)
+    if rows := os.environ.get("BENCH_ROWS"):
+        with Path(rows).open("a", encoding="utf-8") as out:
+            out.write(json.dumps([name, *map(str, cells)]) + "\n")
 
 
 def ratio(name: str, ours: float, base: float, limit: float, unit: str = "us") -> bool:
@@ -83,3 +89,23 @@ def ratio(name: str, ours: float, base: float, limit: float, unit: str = "us") -
         "ok" if kept else "ABOVE",
     )
     return kept
+
+
+def amount(name: str, ours: float, limit: float, unit: str, digits: int = 1) -> bool:
+    """Print an amount beside its limit; False when it is above."""
+    kept = ours <= limit
+    row(name, "", f"{ours:,.{digits}f} {unit}", "", f"<= {limit:g} {unit}", "ok" if kept else "ABOVE")
+    return kept
+
+
+def full() -> bool:
+    """Whether this is a run at full size (BENCH_FULL=1), which takes tens of minutes."""
+    return os.environ.get("BENCH_FULL", "") not in ("", "0")
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process had resident so far."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("/proc/self/status tells no VmHWM")

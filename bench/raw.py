@@ -44,6 +44,7 @@ INSERT_RECORD = (
 )
 INSERT_WORDS = "INSERT INTO words(rowid, text) VALUES(?, ?)"
 COUNT_UP = "UPDATE users SET records = records + 1 WHERE number=?"
+COUNT_MANY = "UPDATE users SET records = records + ? WHERE number=?"
 TOUCH = "UPDATE sessions SET active_at=? WHERE id=?"
 READ = (
     "SELECT id, type, title, content, hash, session, revision, created_at, updated_at FROM records "
@@ -78,6 +79,21 @@ class Raw:
         run("COMMIT")
         return identity
 
+    def save_many(self, user: str, type: str, batch: list[tuple[str, str, str]]) -> None:
+        """New keyed saves (key, title, content) in one transaction: statements 3 to 5 of `save` once a record."""
+        run = self.db.execute
+        now = time.time_ns() // 1000
+        run("BEGIN IMMEDIATE")
+        (number,) = run(SELECT_USER, (user,)).fetchone()
+        for key, title, content in batch:
+            digest = hashlib.sha256(content.encode()).digest()
+            assert run(SELECT_KEY, (number, key)).fetchone() is None
+            run(INSERT_RECORD, (number, key, type, title, content, digest, "s", now, now))
+            run(INSERT_WORDS, (self.db.last_insert_rowid(), f"{title}\n{content}\n{key}"))
+        run(COUNT_MANY, (len(batch), number))
+        run(TOUCH, (now, "s"))
+        run("COMMIT")
+
     def get(self, user: str, key: str) -> object:
         """A read by key."""
         return self.db.execute(READ, (user, key)).fetchone()
@@ -87,15 +103,16 @@ class Raw:
         self.db.close()
 
 
-# An import of keyfold JSON Lines, in transactions of `batch` records. A batch is six statements, two of them
+# An import of keyfold JSON Lines, in transactions of `batch` records. A batch is seven statements, three of them
 # carried out once a record:
 #
 # 1. BEGIN IMMEDIATE
 # 2. SELECT the user's number by name, or INSERT the user (when the name differs from the line before)
-# 3. INSERT the record                (executemany: once a record)
-# 4. INSERT its words into the index  (executemany: once a record)
-# 5. UPDATE the user's counters       (once a user)
-# 6. COMMIT
+# 3. SELECT the record at (user, key) (once a record: an import may be repeated)
+# 4. INSERT the record                (executemany: once a record)
+# 5. INSERT its words into the index  (executemany: once a record)
+# 6. UPDATE the user's counters       (once a user)
+# 7. COMMIT
 IMPORT_USER = (
     "INSERT INTO users(name, records) VALUES(?, 0) ON CONFLICT DO UPDATE SET name=name RETURNING number"
 )
@@ -103,7 +120,6 @@ IMPORT_RECORD = (
     "INSERT INTO records(id, user, key, type, title, content, hash, session, revision, created_at, updated_at) "
     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-IMPORT_COUNT = "UPDATE users SET records = records + ? WHERE number=?"
 
 
 class RawImport(Raw):
@@ -139,18 +155,16 @@ class RawImport(Raw):
             counts[number] = counts.get(number, 0) + 1
             self._last += 1
             key, title, content = value["key"], value["title"], value["content"]
+            assert run(SELECT_KEY, (number, key)).fetchone() is None
             records.append((
                 self._last, number, key, value["type"], title, content, hashlib.sha256(content.encode()).digest(),
                 value["session_id"], value["revision"], micros(value["created_at"]), micros(value["updated_at"]),
             ))  # fmt: skip
             words.append((self._last, f"{title}\n{content}\n{key}"))
         self.db.executemany(IMPORT_RECORD, records)
-        self.db.executemany(IMPORT_WORDS, words)
-        self.db.executemany(IMPORT_COUNT, [(count, number) for number, count in counts.items()])
+        self.db.executemany(INSERT_WORDS, words)
+        self.db.executemany(COUNT_MANY, [(count, number) for number, count in counts.items()])
         run("COMMIT")
-
-
-IMPORT_WORDS = INSERT_WORDS
 
 
 def micros(moment: str) -> int:
