@@ -4,7 +4,7 @@ Each import runs in a process of its own, whose peak of resident memory is read 
 take turns. What raw does for a line is listed in raw.py. Then one process searches the store as its users, and
 one searches a store in which all records are one user's.
 
-BENCH_FULL=1 imports 1,000,000 records, else 100,000.
+BENCH_FULL=1 imports 1,000,000 records, else 100,000; the limits are those at 1,000,000.
 """
 
 from __future__ import annotations

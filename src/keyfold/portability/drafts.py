@@ -69,9 +69,23 @@ class Sealer:
             raise InvalidRequest("kind", f"is not known; allowed: {', '.join(KINDS)}")
         namespace = checks.name("user_id", draft.namespace)
         key = self._key(draft)
-        past = tuple([self._revision(state, draft.kind) for state in draft.past])
-        current = self._revision(draft.now, draft.kind)
-        if past and any(one.revision >= following.revision for one, following in pairwise((*past, current))):
+        past = tuple([Revision(*self._checked(state, draft.kind)) for state in draft.past])
+        now = self._checked(draft.now, draft.kind)
+        (
+            revision,
+            content,
+            title,
+            kind_of_text,
+            metadata,
+            tags,
+            session_id,
+            written_at,
+            _,
+            digest,
+            pinned,
+            expires_at,
+        ) = now
+        if past and not _rise([*(state.revision for state in past), revision]):
             raise InvalidRequest("history", "its revisions must rise and end below the record's own")
         intent = Intent(
             namespace,
@@ -79,18 +93,18 @@ class Sealer:
             "load",
             key,
             draft.minted,
-            type=current.type,
-            title=current.title,
-            content=current.content,
-            normalized_hash=current.normalized_hash,
-            metadata=current.metadata,
-            tags=current.tags,
-            pinned=current.pinned,
-            expires_at=current.expires_at,
+            type=kind_of_text,
+            title=title,
+            content=content,
+            normalized_hash=digest,
+            metadata=metadata,
+            tags=tags,
+            pinned=pinned,
+            expires_at=expires_at,
             observed_at=draft.observed_at,
             taint=draft.taint,
-            session=None if current.session_id is None else SessionUse(current.session_id, explicit=True),
-            load=Load(draft.created_at, current.written_at, past, current.revision, draft.current),
+            session=None if session_id is None else SessionUse(session_id, explicit=True),
+            load=Load(draft.created_at, written_at, past, revision, draft.current),
         )
         return intent, sum(map(_regions, draft.past)) + _regions(draft.now)
 
@@ -104,7 +118,8 @@ class Sealer:
             )
         return key
 
-    def _revision(self, state: State, kind: str) -> Revision:
+    def _checked(self, state: State, kind: str) -> tuple[Any, ...]:
+        """The fields of a Revision, in order: checked, redacted and hashed."""
         # a session has no text of its own, and a turn may be tool calls alone
         blank = kind == SESSION or (
             kind == TURN and isinstance(state.metadata, dict) and bool(state.metadata.get("tool_calls"))
@@ -114,7 +129,7 @@ class Sealer:
         metadata = checks.metadata(state.metadata) if state.metadata != {} else None
         tags = checks.tags(state.tags) if state.tags != [] else None
         pinned = checks.flag("pinned", state.pinned)
-        return Revision(
+        return (
             checks.whole("revision", state.revision, 1, 2**31),
             content,
             checks.text("title", state.title, checks.MAX_TITLE_BYTES, blank=blank),
@@ -128,6 +143,10 @@ class Sealer:
             bool(pinned),
             state.expires_at,
         )
+
+
+def _rise(numbers: list[int]) -> bool:
+    return all(one < following for one, following in pairwise(numbers))
 
 
 def _regions(value: Any) -> int:

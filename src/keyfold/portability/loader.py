@@ -22,7 +22,10 @@ _FAULTS: Final = (InvalidRequest, Conflict, NotFound, Unsupported)
 
 
 class _Waiting(NamedTuple):
-    draft: Draft
+    """What is to be stored. Not the draft: its texts need not be kept twice."""
+
+    where: str
+    line: int | None
     intent: Intent
 
 
@@ -93,7 +96,7 @@ class Loader:
             self._report.leave_out("expired")
             return False
         self._report.redacted += regions
-        self._waiting.append(_Waiting(draft, intent))
+        self._waiting.append(_Waiting(draft.where, draft.line, intent))
         self._size += len(intent.content) + sum([len(state.content) for state in draft.past])  # type: ignore[arg-type]  # the sealer sets it
         if len(self._waiting) >= CHUNK or self._size >= CHUNK_BYTES:
             self._flush()
@@ -111,9 +114,9 @@ class Loader:
             return
         held = held_at(self._engine, [address_of(item.intent) for item in waiting])
         now = self._clock()
-        changing: list[_Waiting] = []
+        changing: list[_Waiting] = [] if held else waiting
         changed: set[Address] = set()
-        for item in waiting:
+        for item in waiting if held else ():
             address = address_of(item.intent)
             record = held.get(address)
             decision = None
@@ -149,7 +152,7 @@ class Loader:
         try:
             receipt = self._engine.store(item.intent)
         except _FAULTS as error:
-            self._report.skip(item.draft.where, str(error), item.draft.line)
+            self._report.skip(item.where, str(error), item.line)
         else:
             self._note(item, receipt.outcome, receipt.normalized_hash)
 
@@ -164,7 +167,7 @@ class Loader:
         self._count(item.intent.kind, outcome)
         if outcome == "deduped" and item.intent.kind == TURN and digest != item.intent.normalized_hash:
             told = "the store holds another text for this turn, and a later one: it stays"
-            self._report.note(item.draft.where, told, item.draft.line)
+            self._report.note(item.where, told, item.line)
 
     def _count(self, kind: str, outcome: Outcome) -> None:
         report = self._report

@@ -16,7 +16,6 @@ classify characters that were unassigned before. All else is fixed by TOKENIZER_
 import threading
 from collections.abc import Sequence
 from importlib import import_module
-from itertools import chain
 from typing import Protocol
 
 from keyfold.text._fold import strip_accents
@@ -28,14 +27,27 @@ TOKENIZER_VERSION = 1
 Unit = tuple[str, ...]
 """Alternatives for one thing asked for: it counts once, whichever of them a text holds."""
 
-_ENGLISH, _SPANISH, _ACCENTED = 1, 2, 4
-# What a chunk becomes: evidence for its language, its tokens if the text is English, and
+# Marks of evidence for a text's language. No token holds one.
+_EVIDENCE = _ENGLISH, _SPANISH, _ACCENTED = "\x01", "\x02", "\x03"
+# What a word becomes: evidence for its language, its tokens if the text is English, and
 # its tokens if it may be either.
-_Entry = tuple[int, tuple[str, ...], tuple[str, ...]]
+_Entry = tuple[str, tuple[str, ...], tuple[str, ...]]
+
+
+class _Part(str):
+    """What a chunk becomes: its evidence, and its tokens in an English text, a space behind each.
+
+    A plain string where they are the same in any text; else ``either`` is what it becomes
+    in a text that may be of either language.
+    """
+
+    __slots__ = ("either",)
+    either: str
+
 
 # Texts repeat their words, and a look-up costs a fiftieth of folding and stemming. Single
 # dict operations are atomic; when two threads fill it at once, one entry is made twice.
-_seen: dict[str, _Entry] = {}
+_seen: dict[str, str] = {}
 _SEEN_LIMIT = 32_768
 _SEEN_LENGTH = 48
 
@@ -81,17 +93,29 @@ def index_tokens(text: str) -> list[str]:
     of each word (once if equal). A compound is there whole and in parts; a run of a script
     without spaces as its characters and bigrams; a symbol by itself.
     """
+    joined, count = joined_tokens(text)
+    return joined.split(" ") if count else []
+
+
+def joined_tokens(text: str) -> tuple[str, int]:
+    """Return the tokens of ``index_tokens`` joined by spaces, and how many there are.
+
+    This is what an index takes, and made in one go: a text is the join of what is
+    remembered of its chunks.
+    """
     chunks = text.split()
-    entries = list(map(_seen.get, chunks))
-    if None in entries:
-        entries = [entry or _entry(chunk) for entry, chunk in zip(entries, chunks, strict=True)]
-    if not entries:
-        return []
-    flags, english, either = zip(*entries, strict=True)
-    evidence = 0
-    for flag in set(flags):
-        evidence |= flag
-    return list(chain.from_iterable(english if evidence == _ENGLISH else either))
+    parts = list(map(_seen.get, chunks))
+    try:
+        joined = "".join(parts)  # type: ignore[arg-type]  # a TypeError is how a new chunk is met
+    except TypeError:
+        parts = [_part(chunk) if part is None else part for part, chunk in zip(parts, chunks, strict=True)]
+        joined = "".join(parts)  # type: ignore[arg-type]  # they are all there now
+    if _ENGLISH not in joined or _SPANISH in joined or _ACCENTED in joined:
+        joined = "".join([part.either if part.__class__ is _Part else part for part in parts])  # type: ignore[misc]  # as before
+    for mark in _EVIDENCE:
+        if mark in joined:
+            joined = joined.replace(mark, "")
+    return joined[:-1], joined.count(" ")
 
 
 def query_units(query: str) -> list[Unit]:
@@ -151,16 +175,28 @@ def _merged(groups: list[Unit]) -> list[Unit]:
     return [tuple(unit) for unit in units.values()]
 
 
+def _part(chunk: str) -> str:
+    """Make what joined_tokens keeps of one chunk, and remember it if it is short."""
+    flags, english, either = _entry(chunk)
+    part = flags + "".join([f"{token} " for token in english])
+    if english != either:
+        both = _Part(part)
+        both.either = flags + "".join([f"{token} " for token in either])
+        part = both
+    if len(chunk) <= _SEEN_LENGTH:
+        if len(_seen) >= _SEEN_LIMIT:
+            _seen.clear()
+        _seen[chunk] = part
+    return part
+
+
 def _entry(chunk: str) -> _Entry:
-    """Make what index_tokens keeps of one chunk, and remember it if it is short."""
+    """What the words of one chunk become."""
     # Nine chunks of ten are an ordinary word, perhaps with a comma: they need none of what is below.
     word = chunk.strip(_MARKS)
     if word.isascii() and word.isalpha() and len(word) <= MAX_WORD and (word[1:].islower() or len(word) == 1):
-        made = _word_entry(word.lower())
-        if len(chunk) <= _SEEN_LENGTH:
-            _remember(chunk, made)
-        return made
-    flags = 0
+        return _word_entry(word.lower())
+    flags: dict[str, None] = {}
     english: list[str] = []
     either: list[str] = []
     known: dict[str, _Entry] = {}  # a chunk may be a whole book without a space
@@ -173,28 +209,19 @@ def _entry(chunk: str) -> _Entry:
         entry = known.get(piece)
         if entry is None:
             entry = known[piece] = _word_entry(piece)
-        flags |= entry[0]
+            flags.update(dict.fromkeys(entry[0]))
         english += entry[1]
         either += entry[2]
-    made = (flags, tuple(english), tuple(either))
-    if len(chunk) <= _SEEN_LENGTH:
-        _remember(chunk, made)
-    return made
-
-
-def _remember(chunk: str, made: _Entry) -> None:
-    if len(_seen) >= _SEEN_LIMIT:
-        _seen.clear()
-    _seen[chunk] = made
+    return "".join(flags), tuple(english), tuple(either)
 
 
 def _word_entry(word: str) -> _Entry:
     folded = strip_accents(word)
-    flags = _ACCENTED if folded != word else 0
+    flags = _ACCENTED if folded != word else ""
     if folded in ENGLISH_EVIDENCE:
-        flags |= _ENGLISH
+        flags += _ENGLISH
     elif folded in SPANISH_EVIDENCE:
-        flags |= _SPANISH
+        flags += _SPANISH
     if not folded or folded in STOPS:
         return flags, (), ()
     english, spanish = _stems((folded,), (word,))

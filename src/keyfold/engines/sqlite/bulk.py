@@ -9,6 +9,7 @@ already, what has an idempotency key or expects a revision, two intents for one 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,13 +24,18 @@ from keyfold.clock import to_micros
 from keyfold.contract.decide import Decision, decide, receipt_of
 from keyfold.contract.intents import Intent
 from keyfold.engines.sqlite.rows import SESSION_SPACE, Row, Rows, folded_hash, folded_of, space_of, state_row
-from keyfold.model import SESSION, Receipt
+from keyfold.model import OBSERVATION, SESSION, Receipt
 
 # A shorter run is not worth a write of the index: its words are noted, as those of single saves are.
 WORTH: Final = index.BATCH
 
-_NUMBER: Final = "SELECT num FROM namespaces WHERE name = ?"
-_HELD: Final = "SELECT 1 FROM records WHERE ns = ? AND space = ? AND key = ?"
+_HELD: Final = (
+    "SELECT key FROM records WHERE ns = (SELECT num FROM namespaces WHERE name = ?) AND space = ? "
+    "AND key IN (SELECT value FROM json_each(?))"
+)
+_ALIKE: Final = (
+    "SELECT folded FROM records INDEXED BY records_folded WHERE folded IN (SELECT value FROM json_each(?))"
+)
 _ALLOCATE: Final = f"UPDATE namespaces SET next_seq = next_seq + ?2 WHERE name = ?1 RETURNING num << 32 | next_seq, {write.NEXT_ID}"
 _FIRST: Final = (
     "INSERT INTO namespaces (name, next_seq, docs, tokens) VALUES (?, ?, 0, 0) "
@@ -53,6 +59,16 @@ class _New:
 
 
 @dataclass(slots=True)
+class _Plain:
+    """An intent that makes a record, and nothing but a record, where none is held: where, and what stands for its key."""
+
+    address: Address
+    folded_key: str
+    folded: int | None
+    session: Address | None
+
+
+@dataclass(slots=True)
 class _Run:
     """New records that are not written yet, and what a later one may not share with them."""
 
@@ -60,7 +76,43 @@ class _Run:
     addresses: set[Address] = field(default_factory=set)
     sessions: set[Address] = field(default_factory=set)
     folded: set[int] = field(default_factory=set)
-    numbers: dict[str, int | None] = field(default_factory=dict)
+
+
+class _Known:
+    """Where the store holds something already, of all that a batch writes to: looked up in a few statements.
+
+    What the batch writes is noted, so that it stays true. It may name what is there no more.
+    """
+
+    def __init__(self, conn: apsw.Connection, plains: Sequence[_Plain | None]) -> None:
+        keys: dict[tuple[str, int], list[str]] = {}
+        folded: list[int] = []
+        for plain in plains:
+            if plain is not None:
+                namespace, space, key = plain.address
+                keys.setdefault((namespace, space), []).append(key)
+                if plain.folded is not None:
+                    folded.append(plain.folded)
+        self.held: set[Address] = set()
+        for (namespace, space), names in keys.items():
+            rows: Rows = conn.execute(_HELD, (namespace, space, json.dumps(names))).fetchall()
+            self.held.update([(namespace, space, key) for (key,) in rows])
+        alike: Rows = conn.execute(_ALIKE, (json.dumps(folded),)).fetchall()
+        self.alike: set[int] = {number for (number,) in alike}
+
+    def wrote(self, intent: Intent) -> None:
+        """Note where a write of its own may have made something."""
+        if intent.key is not None:
+            self.held.add((intent.namespace, space_of(intent.kind, intent.minted), intent.key))
+            if intent.kind == OBSERVATION and not intent.minted:
+                self.alike.add(folded_hash(intent.namespace, folded_of(intent.key)))
+        if intent.session is not None:
+            self.held.add((intent.namespace, SESSION_SPACE, intent.session.id))
+
+    def wrote_run(self, run: _Run) -> None:
+        """Note what a run has made."""
+        self.held |= run.addresses | run.sessions
+        self.alike |= run.folded
 
 
 def prepare(intents: Sequence[Intent]) -> list[index.Tokens | None]:
@@ -78,76 +130,84 @@ def store_all(
 ) -> list[Receipt]:
     """Carry out writes in order, in the caller's transaction; a receipt each."""
     receipts: list[Receipt | None] = [None] * len(intents)
+    if len(intents) < WORTH:
+        return [
+            write.store_one(conn, intent, clock(), keep, tokens)
+            for intent, tokens in zip(intents, prepared, strict=True)
+        ]
     run = _Run()
-    many = len(intents) >= WORTH
-    for place, (intent, tokens) in enumerate(zip(intents, prepared, strict=True)):
+    plains = [_plain(intent, keep) for intent in intents]
+    known = _Known(conn, plains)
+    for place, (intent, plain, tokens) in enumerate(zip(intents, plains, prepared, strict=True)):
         now = clock()
-        new = None
-        if many and _plain(intent, keep):
-            new = _foresee(conn, run, place, intent, now, tokens)
-        if new is None:  # it may depend on what the run holds
-            _write(conn, run, receipts, keep)
-            run = _Run()
-            receipts[place] = write.store_one(conn, intent, now, keep, tokens)
-        else:
-            run.new.append(new)
+        if plain is not None and _apart(plain, run, known):
+            run.new.append(_foresee(conn, run, known, place, intent, plain, now, tokens))
+            continue
+        _write(conn, run, receipts, keep)  # it may depend on what the run holds
+        known.wrote_run(run)
+        run = _Run()
+        receipts[place] = write.store_one(conn, intent, now, keep, tokens)
+        known.wrote(intent)
     _write(conn, run, receipts, keep)
     return [receipt for receipt in receipts if receipt is not None]
 
 
-def _plain(intent: Intent, keep: int | None) -> bool:
-    """Whether an intent makes a record, and nothing but a record, where none is held."""
-    return (
-        intent.key is not None
-        and intent.id is None
-        and intent.mode != "update"
-        and intent.idempotency is None
-        and intent.expect_revision is None
-        and (keep is None or intent.load is None)
+def _plain(intent: Intent, keep: int | None) -> _Plain | None:
+    """What a batch needs to know of an intent that makes a record where none is held; None for any other."""
+    key, namespace = intent.key, intent.namespace
+    if (
+        key is None
+        or intent.id is not None
+        or intent.mode == "update"
+        or intent.idempotency is not None
+        or intent.expect_revision is not None
+        or (keep is not None and intent.load is not None)
+    ):
+        return None
+    address = (namespace, space_of(intent.kind, intent.minted), key)
+    used = intent.session if intent.mode != "load" else None
+    session = None if used is None else (namespace, SESSION_SPACE, used.id)
+    if intent.kind != OBSERVATION or intent.minted:
+        return _Plain(address, "", None, session)
+    folded_key = folded_of(key)
+    return _Plain(address, folded_key, folded_hash(namespace, folded_key), session)
+
+
+def _apart(plain: _Plain, run: _Run, known: _Known) -> bool:
+    """Whether nothing is there that the intent would meet, and nothing in the run has a say in what it does."""
+    address = plain.address
+    return not (
+        address in known.held
+        or address in run.addresses
+        or address in run.sessions
+        or plain.session in run.addresses
+        or plain.folded in run.folded
     )
 
 
 def _foresee(
-    conn: apsw.Connection, run: _Run, place: int, intent: Intent, now: datetime, tokens: index.Tokens | None
-) -> _New | None:
-    """The record that an intent will make; None when there is one already, or the run may have a say in it."""
-    namespace, key = intent.namespace, intent.key
-    assert key is not None
-    address = (namespace, space_of(intent.kind, intent.minted), key)
-    if address in run.addresses or address in run.sessions:
-        return None
-    use = intent.session if intent.mode != "load" else None
-    used = (namespace, SESSION_SPACE, use.id) if use is not None else None
-    if used in run.addresses:
-        return None
-    number = _number(conn, run, namespace)
-    if number is not None and conn.execute(_HELD, (number, *address[1:])).fetchall():
-        return None
+    conn: apsw.Connection,
+    run: _Run,
+    known: _Known,
+    place: int,
+    intent: Intent,
+    plain: _Plain,
+    now: datetime,
+    tokens: index.Tokens | None,
+) -> _New:
+    """The record that an intent will make, put into the run's books."""
     decision = decide(None, intent, now)
-    topic = decision.record.topic_key
-    folded: int | None = None
     similar: tuple[str, ...] = ()
-    if topic is not None:
-        folded_key = folded_of(topic)
-        folded = folded_hash(namespace, folded_key)
-        if folded in run.folded:
-            return None
-        if number is not None:
-            found = write.find_similar(conn, namespace, folded_key, folded, to_micros(now))
+    if plain.folded is not None:
+        if plain.folded in known.alike:
+            namespace = intent.namespace
+            found = write.find_similar(conn, namespace, plain.folded_key, plain.folded, to_micros(now))
             similar = tuple([name for name, _ in found])
-        run.folded.add(folded)
-    run.addresses.add(address)
-    if used is not None:
-        run.sessions.add(used)
-    return _New(place, intent, now, decision, folded, similar, tokens)
-
-
-def _number(conn: apsw.Connection, run: _Run, namespace: str) -> int | None:
-    """The number of a namespace, looked up once a run: nobody else writes meanwhile."""
-    if namespace not in run.numbers:
-        rows: Rows = conn.execute(_NUMBER, (namespace,)).fetchall()
-        run.numbers[namespace] = rows[0][0] if rows else None
-    return run.numbers[namespace]
+        run.folded.add(plain.folded)
+    run.addresses.add(plain.address)
+    if plain.session is not None:
+        run.sessions.add(plain.session)
+    return _New(place, intent, now, decision, plain.folded, similar, tokens)
 
 
 def _write(conn: apsw.Connection, run: _Run, receipts: list[Receipt | None], keep: int | None) -> None:

@@ -19,7 +19,7 @@ from keyfold.contract.indexed_text import indexed_text
 from keyfold.contract.intents import Intent
 from keyfold.engines.sqlite.rows import RECORD, Rows, namespace_slots, record_of
 from keyfold.model import OBSERVATION, SESSION, UNSET, Record
-from keyfold.text.tokens import TOKENIZER_VERSION, index_tokens
+from keyfold.text.tokens import TOKENIZER_VERSION, joined_tokens
 
 BATCH: Final = 16
 SHORT: Final = 4096  # characters; longer texts are indexed at once
@@ -51,10 +51,8 @@ class Tokens:
     __slots__ = ("count", "joined", "text")
 
     def __init__(self, text: str) -> None:
-        tokens = index_tokens(text)
         self.text = text
-        self.joined = " ".join(tokens)
-        self.count = len(tokens)
+        self.joined, self.count = joined_tokens(text)
 
 
 def text_of(record: Record) -> str:
