@@ -255,7 +255,7 @@ class DropsTheKeysOfDeletes(InMemoryEngine):
         result = super().forget(selector)
         if selector.everything and not selector.dry_run:
             with self._writing() as (state, _):
-                state.forget_answers(selector.namespace, "exact")
+                state.kept = {key: kept for key, kept in state.kept.items() if key[0] != selector.namespace}
         return result
 
 

@@ -147,5 +147,9 @@ class State:
             self.kept[namespace, use.operation, use.key] = Kept(use.body, answer, now)
 
     def forget_answers(self, namespace: str, reach: Reach) -> None:
-        """Drop the idempotency keys of a reach."""
-        self.kept = {key: kept for key, kept in self.kept.items() if not within(key[0], namespace, reach)}
+        """Drop the idempotency keys of a reach, but for those of forgets: they outlive what was forgotten."""
+        self.kept = {
+            key: kept
+            for key, kept in self.kept.items()
+            if isinstance(kept.answer, DeleteResult) or not within(key[0], namespace, reach)
+        }

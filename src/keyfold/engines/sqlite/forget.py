@@ -6,6 +6,7 @@ the index into one segment, VACUUM and truncating the log, in this order, leave 
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -149,12 +150,19 @@ def size(path: str) -> int:
 
 
 def _held_back(conn: apsw.Connection) -> bool:
-    """Whether a reader keeps the log from being emptied.
+    """Whether a reader keeps the log from being emptied, after some patience.
 
-    VACUUM would put the whole store into the log then, again with every forget, and erase nothing.
+    VACUUM would put the whole store into the log then, again with every forget, and erase nothing. The log is
+    emptied as far as it goes, over and over, because waiting within one checkpoint would keep all writers out.
     """
-    _, logged, moved = conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()[0]
-    return logged != moved and bool(conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0])
+    give_up = time.monotonic() + PATIENCE / 1000
+    while True:
+        _, logged, moved = conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()[0]
+        if logged == moved:
+            return False
+        if time.monotonic() >= give_up:
+            return True
+        time.sleep(0.01)
 
 
 def erase(conn: apsw.Connection, path: str) -> bool | str:
