@@ -9,13 +9,16 @@ EXTRAS ?= all
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test tour lint format bench clean
+.PHONY: help test torture tour lint format bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 test: $(VENV)/.test ## Run the tests (ARGS="-k name" passes options on)
 	@$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+torture: $(VENV)/.test ## Put a store through years in minutes (ARGS="--scale 0.1" for a tenth)
+	@$(BIN)/python -m tests.torture $(ARGS)
 
 tour: $(VENV)/.core ## See Keyfold at work in a minute, in a store of its own
 	@$(BIN)/keyfold tour $(ARGS)
