@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from keyfold import Config, Filter, KeyfoldError, Memory
+from keyfold.engines.sqlite import bulk, index
 from keyfold.model import DeleteResult, SaveResult, plain
 from tests.conftest import SteppedClock
 
@@ -93,8 +94,16 @@ class Interleaving(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.memories: list[Memory] = []
 
-    @initialize(dedup_on=st.sampled_from(("material", "material", "content")))
-    def open(self, dedup_on: Any) -> None:
+    @initialize(
+        dedup_on=st.sampled_from(("material", "material", "content")),
+        batch=st.sampled_from((1, 2, 16)),
+        worth=st.sampled_from((2, 16)),
+    )
+    def open(self, dedup_on: Any, batch: int, worth: int) -> None:
+        self.patch.setattr(index, "BATCH", batch)  # how many texts wait for the word index
+        self.patch.setattr(
+            bulk, "WORTH", worth
+        )  # from how many saves on a batch is written statement by statement
         self.config = Config(clock=self.clock, durability="process", dedup_on=dedup_on)
         self.path = str(Path(self.folder.name) / "store.db")
         for url in ("inmemory:", ":memory:", self.path):

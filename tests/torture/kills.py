@@ -59,10 +59,13 @@ class Book:
         kinds = ["save", "save", "many", "loose", "share", "scratch"]
         if self.held:
             kinds += ["rewrite", "rewrite", "update", "forget"]
-        if len(self.held) > 30:
+        if len(self.held) > 40:
             kinds = ["rewrite", "update", "forget", "forget", "filter"]
         kind = random.choice(kinds)
-        first, self.last = self.last + 1, self.last + (3 if kind == "many" else 1)
+        number = (
+            random.choice((3, 3, 20)) if kind == "many" else 1
+        )  # the longer are written statement by statement
+        first, self.last = self.last + 1, self.last + number
         numbers = range(first, self.last + 1)
         marks = [word(number, self.writer) for number in numbers]
         keys = [f"k{self.writer}/{number}" for number in numbers]

@@ -157,8 +157,8 @@ def _held_back(conn: apsw.Connection) -> bool:
     """
     give_up = time.monotonic() + PATIENCE / 1000
     while True:
-        _, logged, moved = conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()[0]
-        if logged == moved:
+        busy, logged, moved = conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()[0]
+        if not busy and logged == moved:  # busy: another connection is at it
             return False
         if time.monotonic() >= give_up:
             return True
