@@ -95,10 +95,7 @@ loads = st.builds(
         st.sampled_from([(), (), (FORMER,)]),
     ),
 )
-# Without sessions: a session that a batch opens gets the id behind those of the batch's records.
-batches = st.lists(
-    st.one_of(loads, saves.map(lambda save: replace(save, session=None)), patches), min_size=2, max_size=20
-)
+batches = st.lists(st.one_of(loads, saves, patches), min_size=2, max_size=20)
 steps = st.lists(st.one_of(saves, saves, saves, patches, forgets, batches), min_size=12, max_size=50)
 
 

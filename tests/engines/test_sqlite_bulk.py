@@ -85,6 +85,19 @@ def test_a_batch_opens_touches_and_needs_its_session_as_single_saves_do(
     check_agreement(tmp_path)
 
 
+@pytest.mark.parametrize("width", [1, 1_000])
+def test_a_session_that_a_batch_opens_gets_the_id_behind_its_first_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr(bulk, "WORTH", width)
+    engine = opened(tmp_path)
+    receipts = engine.store_many([note(f"k{number}", "apple", session=session("s")) for number in range(4)])
+    found = engine.get(Ref(USER, key="s", kind=SESSION))
+    assert found is not None
+    assert (found.id, [receipt.id for receipt in receipts]) == ("2", ["1", "3", "4", "5"])
+    engine.close()
+
+
 def test_records_longer_than_a_note_may_be_go_with_a_batch(tmp_path: Path) -> None:
     engine: SqliteEngine = opened(tmp_path)
     engine.store_many([note(f"k{number}", "apple " * 2_000) for number in MANY])

@@ -74,7 +74,6 @@ class _Run:
 
     new: list[_New] = field(default_factory=list)
     addresses: set[Address] = field(default_factory=set)
-    sessions: set[Address] = field(default_factory=set)
     folded: set[int] = field(default_factory=set)
 
 
@@ -85,17 +84,18 @@ class _Known:
     """
 
     def __init__(self, conn: apsw.Connection, plains: Sequence[_Plain | None]) -> None:
-        keys: dict[tuple[str, int], list[str]] = {}
+        keys: dict[tuple[str, int], set[str]] = {}
         folded: list[int] = []
         for plain in plains:
-            if plain is not None:
-                namespace, space, key = plain.address
-                keys.setdefault((namespace, space), []).append(key)
-                if plain.folded is not None:
-                    folded.append(plain.folded)
+            if plain is None:
+                continue
+            for namespace, space, key in filter(None, (plain.address, plain.session)):
+                keys.setdefault((namespace, space), set()).add(key)
+            if plain.folded is not None:
+                folded.append(plain.folded)
         self.held: set[Address] = set()
         for (namespace, space), names in keys.items():
-            rows: Rows = conn.execute(_HELD, (namespace, space, json.dumps(names))).fetchall()
+            rows: Rows = conn.execute(_HELD, (namespace, space, json.dumps(list(names)))).fetchall()
             self.held.update([(namespace, space, key) for (key,) in rows])
         alike: Rows = conn.execute(_ALIKE, (json.dumps(folded),)).fetchall()
         self.alike: set[int] = {number for (number,) in alike}
@@ -111,7 +111,7 @@ class _Known:
 
     def wrote_run(self, run: _Run) -> None:
         """Note what a run has made."""
-        self.held |= run.addresses | run.sessions
+        self.held |= run.addresses
         self.alike |= run.folded
 
 
@@ -174,13 +174,14 @@ def _plain(intent: Intent, keep: int | None) -> _Plain | None:
 
 
 def _apart(plain: _Plain, run: _Run, known: _Known) -> bool:
-    """Whether nothing is there that the intent would meet, and nothing in the run has a say in what it does."""
-    address = plain.address
+    """Whether nothing is there that the intent would meet, and nothing in the run has a say in what it does.
+
+    The session it belongs to is there: the first save of a session opens it, and the session's id follows its own.
+    """
     return not (
-        address in known.held
-        or address in run.addresses
-        or address in run.sessions
-        or plain.session in run.addresses
+        plain.address in known.held
+        or plain.address in run.addresses
+        or (plain.session is not None and plain.session not in known.held)
         or plain.folded in run.folded
     )
 
@@ -205,8 +206,6 @@ def _foresee(
             similar = tuple([name for name, _ in found])
         run.folded.add(plain.folded)
     run.addresses.add(plain.address)
-    if plain.session is not None:
-        run.sessions.add(plain.session)
     return _New(place, intent, now, decision, plain.folded, similar, tokens)
 
 
@@ -260,7 +259,7 @@ def _allocate(conn: apsw.Connection, new: Sequence[_New]) -> tuple[dict[str, int
 
 
 def _use_sessions(conn: apsw.Connection, new: Sequence[_New], slots: dict[str, int]) -> None:
-    """Touch or open the sessions that the records belong to: as the first asks for it, then at the time of the last."""
+    """Touch the sessions that the records belong to: as the first asks for it, then at the time of the last."""
     used: dict[tuple[str, str], list[_New]] = {}
     for item in new:
         use = item.intent.session
