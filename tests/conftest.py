@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 
 from keyfold import Config, Memory
+
+if TYPE_CHECKING:
+    from tests.doubles.serving import Double
+
+    D = TypeVar("D", bound=Double)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -71,3 +77,17 @@ def shared() -> Path:
     if not (folder / "data").is_dir():
         pytest.skip("shared data is absent")
     return folder
+
+
+@pytest.fixture
+def running() -> Iterator[Callable[[D], D]]:
+    """Serves doubles of services until the test ends: `double = running(SomeDouble())`, then `double.url`."""
+    from tests.doubles.serving import served  # here: most tests need no server's packages
+
+    with ExitStack() as stack:
+
+        def run(double: D) -> D:
+            stack.enter_context(served(double))
+            return double
+
+        yield run

@@ -1,0 +1,1 @@
+"""Test servers of the services Keyfold speaks to, as awkward as the services are, on real sockets."""
