@@ -41,7 +41,7 @@ def echo(running: Callable[[Echo], Echo]) -> Echo:
 
 @pytest.fixture
 def client(echo: Echo) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=echo.url, timeout=10) as client:
+    with httpx2.Client(base_url=echo.url, timeout=10, verify=False) as client:
         yield client
 
 
