@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -22,7 +22,8 @@ class Config:
     unkeyed repeat is a duplicate; 0 is off. `session_timeout`: seconds of inactivity after which a session
     is stale. `keep_revisions`: how many states of a record stay readable, the current one included; None
     is all. `durability`: "full" survives a power cut, "process" a crash of the program. `max_text_bytes`:
-    the UTF-8 size of the longest text. `clock`: gives the time, aware.
+    the UTF-8 size of the longest text. `clock`: gives the time, aware. For memory services: `credential` gives
+    the key (else KEYFOLD_API_KEY or the service's own variable), `timeout` is how many seconds an answer may take.
     """
 
     observation_types: tuple[str, ...] = (
@@ -44,6 +45,8 @@ class Config:
     durability: Literal["full", "process"] = "full"
     max_text_bytes: int = 1 << 20
     clock: Callable[[], datetime] | None = None
+    credential: Callable[[], str | None] | None = field(default=None, repr=False)
+    timeout: float = 60.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "observation_types", _types(self.observation_types))
@@ -56,6 +59,13 @@ class Config:
             _number("keep_revisions", self.keep_revisions, 1)
         if self.clock is not None and not callable(self.clock):
             raise InvalidRequest("clock", "must be a function that gives the time, aware")
+        if self.credential is not None and not callable(self.credential):
+            raise InvalidRequest(
+                "credential", "must be a function that gives the key, so that no key lies in a setting"
+            )
+        _number("timeout", self.timeout, 0)
+        if self.timeout <= 0:
+            raise InvalidRequest("timeout", "must be more than 0 seconds")
 
 
 def _types(given: Any) -> tuple[str, ...]:

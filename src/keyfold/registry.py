@@ -14,7 +14,8 @@ from keyfold.errors import InvalidRequest, StoreError, Unsupported
 from keyfold.model import Config
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]{1,}):(//)?")
-_LATER: Final = ("postgresql", "postgres", "mem0", "cognee", "supermemory", "cortexdb", "tinyhumans")
+_LATER: Final = ("postgresql", "postgres")
+_SERVICES: Final = ("mem0", "cognee", "supermemory", "cortexdb", "tinyhumans")
 _ELSEWHERE: Final = "name another store with --store or KEYFOLD_STORE (in Python: open it by its path)"
 _FORMS: Final = "a path such as memory.db, sqlite:///path, :memory: or inmemory:"
 
@@ -73,6 +74,10 @@ def open_engine(url: str | os.PathLike[str] | None = None, *, config: Config | N
         from keyfold.engines.sqlite import SqliteEngine
 
         return SqliteEngine.open(_path_of(where), config=settings, clock=clock)
+    if scheme.split("+")[0] in _SERVICES:
+        from keyfold.engines.remote import open_remote
+
+        return open_remote(where, scheme, settings, clock)
     if scheme.split("+")[0] in _LATER:
         raise Unsupported(f"this version has no {scheme} engine yet; it opens {_FORMS}")
     raise InvalidRequest("store", f"{scheme}: is not a known scheme; use {_FORMS}")
@@ -85,6 +90,12 @@ async def open_async_engine(
     import asyncio  # here, because it takes longer to import than the rest of Keyfold
 
     from keyfold.faces import Threaded
+
+    if url is not None and (scheme := _scheme_of(where := _text_of(url))).split("+")[0] in _SERVICES:
+        from keyfold.engines.remote import open_async_remote
+
+        settings = config or Config()
+        return open_async_remote(where, scheme, settings, settings.clock or system_clock)
 
     return Threaded(await asyncio.to_thread(open_engine, url, config=config))
 

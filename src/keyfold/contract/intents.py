@@ -136,6 +136,7 @@ class Query:
     position: str | None = None
     limit: int = 50
     want_total: bool = True
+    texts: bool = True  # False: whoever asks does not look at contents, so an engine may leave them out
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,16 +204,20 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much a namespace holds, in one look. Expired records are not counted."""
+    """How much a namespace holds, in one look. Expired records are not counted.
+
+    A service that tells a number and no more leaves the rest None (`partial`); then expired ones may be among them.
+    """
 
     total: int
     by_kind: dict[str, int]
     by_type: dict[str, int]
-    keyed: int
-    pinned: int
-    revisions: int
+    keyed: int | None
+    pinned: int | None
+    revisions: int | None
     oldest: datetime | None
     newest: datetime | None
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +244,10 @@ class Capabilities:
     reach: bool = True
     load: bool = True
     answers: bool = False  # whether mem_recall is served
+    keyed_reads: bool = True  # False: a record is found by reading its namespace's listing
+    session_activity: bool = True  # False: a save neither opens nor touches a session, it only names it
+    delete_idempotency: bool = True  # False: a forget takes no idempotency key
+    service_search: bool = False  # True: what matches and how well is for the service to say
 
 
 def position_of(record: Record, order: Order) -> str:

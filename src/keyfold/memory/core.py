@@ -65,6 +65,8 @@ def current_session(core: Core, user: str, session_id: str | None) -> Plan[Sessi
     """The session of a write: the one passed, else the handle's own, else the user's newest active, else a new one."""
     if session_id is not None:
         return SessionUse(checks.name("session_id", session_id), explicit=True)
+    if not core.capabilities.session_activity:  # then a session costs no request: it is this process's own
+        return SessionUse(core.sessions.setdefault(user, str(uuid4())))
     alive_since = core.now() - core.timeout
     own = core.sessions.get(user)
     if own is not None:

@@ -1,0 +1,187 @@
+"""What a dialect offers: rows on shelves. `keyed` makes the storage contract of it, the same for every service.
+
+A shelf is where a service keeps one namespace's memories, or its sessions. A row is one thing that a service
+lists there: a record as it was written once, under an id of the service's own. Several rows may hold states of
+one record (a race, a rewrite under way); which one counts is decided in one place, `newest_first`.
+
+Only `rows`, `insert`, `remove`, `shelves` and `probe` must be written; a dialect without a keyed read of its own
+is served from its listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+from keyfold.contract.intents import Capabilities
+from keyfold.dialects.names import SESSIONS_TAG, TAG, tagged
+from keyfold.dialects.payload import Payload
+from keyfold.flow import Plan
+from keyfold.model import SESSION, Record
+
+
+class Shelf(NamedTuple):
+    """One namespace's memories, or with `sessions` its sessions."""
+
+    namespace: str
+    sessions: bool = False
+
+    @property
+    def wire_name(self) -> str:
+        """What it is called on services that take any name."""
+        return tagged(self.namespace, SESSIONS_TAG if self.sessions else TAG)
+
+    def holds(self, record: Record) -> bool:
+        """Whether a record belongs here; what a service returns is asked this before it is believed."""
+        return record.namespace == self.namespace and (record.kind == SESSION) == self.sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A state of a record as a service holds it. `born` orders rows of one revision: the service's creation time."""
+
+    remote: str
+    payload: Payload
+    born: str = ""
+    home: str = ""  # where the service holds it, if that is not the shelf's own name (a dataset's id)
+
+    @property
+    def record(self) -> Record:
+        return self.payload.record
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A row that the service found for some words, and how good it says the match is, in [0, 1].
+
+    `excerpt`: the row's content is only the part that matched.
+    """
+
+    row: Row
+    score: float
+    excerpt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look-up by digest returned. `sure`: nothing else can be at that address, whatever it returned."""
+
+    rows: tuple[Row, ...]
+    sure: bool = True
+
+
+class Dialect(Protocol):
+    """A service's wire. Every method is a plan; none keeps a socket, a thread or a clock."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def erases(self) -> bool | str:
+        """Whether a removed row is gone for good: True, or what the service keeps of it."""
+        ...
+
+    def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
+        """The rows of one address. May return others', which are then ignored and looked for in the listing."""
+        ...
+
+    def rows(self, shelf: Shelf, *, texts: bool = True) -> Plan[list[Row]]:
+        """Every row of a shelf, or an error: never a part of them. Without `texts` contents may be empty."""
+        ...
+
+    def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
+        """Add rows."""
+        ...
+
+    def rewrite(self, shelf: Shelf, rows: Sequence[Row], payload: Payload) -> Plan[None]:
+        """Put a new state in the place of the rows that hold a record (newest first): one row is left."""
+        ...
+
+    def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
+        """Remove rows. One that is gone already is no error."""
+        ...
+
+    def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
+        """The service's own search, best first."""
+        ...
+
+    def shelves(self) -> Plan[list[Shelf]]:
+        """Every shelf that holds anything of ours."""
+        ...
+
+    def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
+        """How many rows a shelf holds, and the rows where they came along."""
+        ...
+
+    def versions(self, shelf: Shelf, digest: str) -> Plan[list[Row]]:
+        """The earlier states of a record that the service keeps itself, newest first."""
+        ...
+
+    def probe(self) -> Plan[dict[str, Any]]:
+        """Whether the service answers, and to us: a few facts, or the error."""
+        ...
+
+
+class BaseDialect:
+    """What a dialect need not write itself. See Dialect."""
+
+    capabilities = Capabilities(
+        "remote",
+        history=False,
+        transactions=False,
+        dedup_window=False,
+        keyed_reads=False,
+        session_activity=False,
+        delete_idempotency=False,
+        service_search=True,
+    )
+    erases: bool | str = True
+
+    def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
+        rows = yield from self.rows(shelf)
+        return Looked(tuple(row for row in rows if row.payload.digest == digest))
+
+    def rows(self, shelf: Shelf, *, texts: bool = True) -> Plan[list[Row]]:
+        raise NotImplementedError
+
+    def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
+        raise NotImplementedError
+
+    def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
+        raise NotImplementedError
+
+    def shelves(self) -> Plan[list[Shelf]]:
+        raise NotImplementedError
+
+    def probe(self) -> Plan[dict[str, Any]]:
+        raise NotImplementedError
+
+    def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
+        raise NotImplementedError
+
+    def rewrite(self, shelf: Shelf, rows: Sequence[Row], payload: Payload) -> Plan[None]:
+        # In this order there is never a moment without the record, and the newest wins meanwhile.
+        yield from self.insert(shelf, [payload])
+        yield from self.remove(shelf, rows)
+
+    def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
+        rows = yield from self.rows(shelf, texts=False)
+        return len(rows), rows
+
+    def versions(self, shelf: Shelf, digest: str) -> Plan[list[Row]]:  # noqa: ARG002  # it keeps none
+        yield from ()
+        return []
+
+
+def newest_first(rows: Sequence[Row]) -> list[Row]:
+    """Rows of one record, the one that counts first: highest revision, then youngest on the service, then by id.
+
+    A service's time of update is often not the time of a modification, so it has no say.
+    """
+    return sorted(rows, key=lambda row: (row.record.revision_count, row.born, row.remote), reverse=True)
+
+
+def under(row: Row, **changes: Any) -> Row:
+    """A row with some of its fields changed."""
+    return replace(row, **changes)

@@ -1,0 +1,83 @@
+"""Which row holds a record: resolve, verify, fall back. The rule that no other record is ever surfaced is here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from keyfold.contract.intents import Ref
+from keyfold.dialects.base import Dialect, Row, Shelf, newest_first
+from keyfold.dialects.names import digest_of, is_digest
+from keyfold.flow import Plan
+from keyfold.model import SESSION, Record
+
+log = logging.getLogger("keyfold")
+
+
+def expired(record: Record, now: datetime) -> bool:
+    """Whether a record's time is over; it counts as absent from that very moment on."""
+    return record.expires_at is not None and record.expires_at <= now
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The rows of one address, the one that counts first."""
+
+    rows: tuple[Row, ...] = ()
+
+    def row(self, now: datetime) -> Row | None:
+        """The row that counts: the newest that has not expired."""
+        return next((row for row in self.rows if not expired(row.record, now)), None)
+
+
+def address(ref: Ref) -> tuple[Shelf, str] | None:
+    """Where a reference points: a shelf and a digest. None when its id is none of ours."""
+    shelf = Shelf(ref.namespace, ref.kind == SESSION)
+    if ref.id is None:
+        return shelf, digest_of(ref.namespace, ref.key or "", ref.kind, minted=ref.minted)
+    return (shelf, ref.id) if is_digest(ref.id) else None
+
+
+def held_at(dialect: Dialect, shelf: Shelf, digest: str) -> Plan[Held]:
+    """What is held at an address.
+
+    Whatever the service returns is compared with what was asked. When it returned something else (it ignored
+    the filter, a remembered id now names another), the shelf's listing decides.
+    """
+    looked = yield from dialect.lookup(shelf, digest)
+    fit = [row for row in looked.rows if fits(row, shelf, digest)]
+    strayed = len(fit) < len(looked.rows)
+    if strayed:
+        log.warning(
+            "the %s service returned other records than it was asked for", dialect.capabilities.engine
+        )
+    if strayed or not (fit or looked.sure):
+        rows = yield from dialect.rows(shelf)
+        fit = [row for row in rows if fits(row, shelf, digest)]
+    if len(fit) > 1:
+        log.warning(
+            "%d rows hold record %s; the newest counts, and the next write removes the rest", len(fit), digest
+        )
+    return Held(tuple(newest_first(fit)))
+
+
+def fits(row: Row, shelf: Shelf, digest: str) -> bool:
+    """Whether a row is the record at an address, by what is written in it."""
+    return row.payload.digest == digest and shelf.holds(row.record)
+
+
+def grouped(rows: Iterable[Row], shelf: Shelf) -> dict[str, Held]:
+    """The rows of a listing by digest; those of other shelves are left out."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if shelf.holds(row.record):
+            found.setdefault(row.payload.digest, []).append(row)
+    return {digest: Held(tuple(newest_first(same))) for digest, same in found.items()}
+
+
+def living(rows: Sequence[Row], shelf: Shelf, now: datetime) -> list[Record]:
+    """The records of a listing: one each, what has expired left out."""
+    counting = (held.row(now) for held in grouped(rows, shelf).values())
+    return [row.record for row in counting if row is not None]

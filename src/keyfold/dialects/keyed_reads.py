@@ -1,0 +1,175 @@
+"""Reading through a dialect: get, page, search, count, namespaces and history, the same for every service."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from keyfold.clock import to_micros
+from keyfold.contract.decide import revision_of
+from keyfold.contract.filters import matches
+from keyfold.contract.intents import (
+    Counts,
+    Found,
+    FoundPage,
+    Health,
+    Order,
+    Page,
+    Past,
+    Query,
+    Ref,
+    SearchQuery,
+    position_of,
+    read_position,
+)
+from keyfold.contract.reach import above, within
+from keyfold.dialects.base import Dialect, Row, Shelf
+from keyfold.dialects.held import address, expired, held_at, living
+from keyfold.flow import Plan
+from keyfold.model import KINDS, READABLE_KINDS, SESSION, Reach, Record, Revision
+
+MOST_HITS: Final = 1000  # that a service is asked for
+
+
+def get(dialect: Dialect, ref: Ref, now: datetime) -> Plan[Record | None]:
+    """One record. An id names a record of any kind but a session."""
+    where = address(ref)
+    if where is None:
+        return None
+    held = yield from held_at(dialect, *where)
+    row = held.row(now)
+    return row.record if row is not None else None
+
+
+def shelves_of(dialect: Dialect, namespace: str, reach: Reach, kinds: Sequence[str]) -> Plan[list[Shelf]]:
+    """The shelves that a read looks at."""
+    if reach == "subtree":
+        every = yield from dialect.shelves()
+        names = sorted({shelf.namespace for shelf in every if within(shelf.namespace, namespace, reach)})
+    elif reach == "inherit":
+        names = [*above(namespace), namespace]
+    else:
+        names = [namespace]
+    sides = [False] * any(kind != SESSION for kind in kinds) + [True] * (SESSION in kinds)
+    return [Shelf(name, sessions) for name in names for sessions in sides]
+
+
+def page(dialect: Dialect, query: Query, now: datetime) -> Plan[Page]:
+    """A page of a listing. The service has no order of ours, so what is within reach is read whole."""
+    shelves = yield from shelves_of(dialect, query.namespace, query.reach, query.kinds)
+    found: list[Record] = []
+    for shelf in shelves:
+        rows = yield from dialect.rows(shelf, texts=query.texts)
+        found += [record for record in living(rows, shelf, now) if _wanted(record, query)]
+    found.sort(key=lambda record: _place(record, query.order), reverse=query.order == "newest")
+    rest = found
+    if query.position is not None:
+        start = read_position(query.position, query.order)
+        rest = [record for record in found if _after(_place(record, query.order), start, query.order)]
+    items = tuple(rest[: query.limit])
+    more = len(rest) > len(items) > 0
+    return Page(items, len(found), position_of(items[-1], query.order) if more else None)
+
+
+def _wanted(record: Record, query: Query) -> bool:
+    keyed = record.topic_key is not None or not query.keyed_only
+    return keyed and record.kind in query.kinds and matches(record, query.where)
+
+
+def _place(record: Record, order: Order) -> tuple[Any, ...]:
+    """Where a record stands in an order, as `read_position` gives it."""
+    if order == "key":
+        return record.namespace, KINDS.index(record.kind), int(record.minted), record.key
+    return to_micros(record.updated_at), record.id
+
+
+def _after(place: tuple[Any, ...], start: tuple[Any, ...], order: Order) -> bool:
+    return place < start if order == "newest" else place > start
+
+
+def search(dialect: Dialect, query: SearchQuery, now: datetime) -> Plan[FoundPage]:
+    """What the service finds, verified and filtered; how good a match is, is for the service to say."""
+    shelves = yield from shelves_of(dialect, query.namespace, query.reach, READABLE_KINDS)
+    filtering = not query.where.empty or set(query.kinds) != set(READABLE_KINDS)
+    asked = min(MOST_HITS, max(50, query.limit * (10 if filtering else 2)))
+    best: dict[tuple[str, str], Found] = {}
+    for shelf in shelves:
+        for hit in (yield from dialect.search(shelf, query.text, asked)):
+            record = hit.row.record
+            fits = shelf.holds(record) and record.kind in query.kinds and matches(record, query.where)
+            if not fits or expired(record, now):
+                continue
+            known = best.get((record.namespace, record.id))
+            if known is None or known.record.revision_count < record.revision_count:
+                score = min(1.0, max(0.0, hit.score))
+                best[record.namespace, record.id] = Found(
+                    record, score, {"service": score} if query.explain else None
+                )
+    found = sorted(best.values(), key=lambda item: (item.score, item.record.updated_at), reverse=True)
+    return FoundPage(tuple(found[: query.limit]), len(found))
+
+
+def count(dialect: Dialect, namespace: str, reach: Reach, now: datetime) -> Plan[Counts]:
+    """How much there is, in as few requests as the service allows."""
+    shelves = yield from shelves_of(dialect, namespace, reach, READABLE_KINDS)
+    number, records, partial = 0, [], False
+    for shelf in shelves:
+        told, rows = yield from dialect.total(shelf)
+        if rows is None:
+            number, partial = number + told, True
+        else:
+            alive = living(rows, shelf, now)
+            number += len(alive)
+            records += alive
+    if partial:
+        return Counts(number, {}, {}, None, None, None, None, None, partial=True)
+    return Counts(
+        total=number,
+        by_kind=dict(Counter(record.kind for record in records)),
+        by_type=dict(Counter(record.type for record in records)),
+        keyed=sum(record.topic_key is not None for record in records),
+        pinned=sum(record.pinned for record in records),
+        revisions=None if not dialect.capabilities.history else sum(r.revision_count for r in records),
+        oldest=min((record.created_at for record in records), default=None),
+        newest=max((record.updated_at for record in records), default=None),
+    )
+
+
+def namespaces(dialect: Dialect, prefix: str) -> Plan[list[str]]:
+    """The names that hold anything."""
+    names = {shelf.namespace for shelf in (yield from dialect.shelves())}
+    return sorted(name for name in names if not prefix or within(name, prefix, "subtree"))
+
+
+def history(dialect: Dialect, ref: Ref, now: datetime) -> Plan[Past]:
+    """The states of a record: its present one, and what the service keeps of the earlier ones."""
+    where = address(ref)
+    if where is None:
+        return Past(None, ())
+    row = (yield from held_at(dialect, *where)).row(now)
+    if row is None:
+        return Past(None, ())
+    states = {row.record.revision_count: revision_of(row.record)}
+    if dialect.capabilities.history:
+        for version in (yield from dialect.versions(*where)):
+            known = version.record.revision_count
+            if known < row.record.revision_count and known not in states and _same(version, row):
+                states[known] = revision_of(version.record, is_current=False)
+    ordered: tuple[Revision, ...] = tuple(states[number] for number in sorted(states, reverse=True))
+    return Past(row.record, ordered)
+
+
+def _same(version: Row, row: Row) -> bool:
+    """Whether a row is a state of the same record, not of one that was forgotten and saved anew."""
+    return (
+        version.payload.digest == row.payload.digest
+        and version.record.namespace == row.record.namespace
+        and version.record.created_at == row.record.created_at
+    )
+
+
+def health(dialect: Dialect) -> Plan[Health]:
+    """Whether the service answers, and to us."""
+    return Health(True, dialect.capabilities.engine, (yield from dialect.probe()))

@@ -1,0 +1,190 @@
+"""Writing through a dialect: the same decision as on every engine, on what a look-up returned.
+
+A service has no transaction, so the decision is made between a read and a write. What that cannot promise
+(two first writes of one key at once may leave two rows) heals: the newest row counts, and the next write
+removes the rest. A repeated call finds what the first one wrote, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final
+
+from keyfold.contract.decide import MATERIAL, Decision, decide, find_duplicate, other_call, receipt_of
+from keyfold.contract.filters import matches
+from keyfold.contract.intents import Intent, Ref, Selector
+from keyfold.dialects.base import Dialect, Row, Shelf
+from keyfold.dialects.held import Held, address, grouped, held_at
+from keyfold.dialects.keyed_reads import shelves_of
+from keyfold.dialects.payload import Payload, first_call, remembered, with_id
+from keyfold.errors import Conflict, InvalidRequest, NotFound, Unsupported
+from keyfold.flow import Plan
+from keyfold.model import KINDS, READABLE_KINDS, SESSION, DeleteResult, Receipt, plain
+
+SAME_TEXTS: Final = 8  # unkeyed records whose text was changed later, that a save may step over
+WORTH_A_LISTING: Final = (
+    8  # writes of a batch to one shelf, from which on it is read once instead of record by record
+)
+DIGEST_KEY: Final = 26  # characters, as of a ULID
+
+
+@dataclass(slots=True)
+class Writer:
+    """One call's writes. `mint` makes a key for an unkeyed record where repeats shall not be recognised."""
+
+    dialect: Dialect
+    now: datetime
+    mint: Callable[[], str]
+    together: bool = False  # new records wait, and are inserted many in one request
+    known: dict[Shelf, dict[str, Held]] = field(default_factory=dict)
+    waiting: dict[Shelf, dict[str, Payload]] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+
+    def store(self, intent: Intent) -> Plan[Receipt]:
+        """Carry out one write and say what it did."""
+        shelf, digest, held, intent = yield from self._resolve(intent)
+        row = held.row(self.now)
+        if intent.id is not None and row is None:
+            raise NotFound(f"there is no {intent.describe()}")
+        calls = row.payload.calls if row is not None else ()
+        first = first_call(calls, intent.idempotency, self.now)
+        if row is not None and first is not None and intent.idempotency is not None:
+            if first.body != intent.idempotency.body.hex():
+                raise other_call(row.record.id)
+            receipt = receipt_of(Decision("deduped", row.record), digest)
+            return replace(receipt, outcome=first.outcome, revision_count=first.revision)
+        decision = decide(row.record if row is not None else None, intent, self.now)
+        record = with_id(decision.record)
+        receipt = receipt_of(decision, record.id)
+        if decision.outcome != "deduped":
+            payload = Payload(record, remembered(calls, intent.idempotency, receipt, self.now))
+            yield from self._write(shelf, held, payload)
+        elif intent.idempotency is not None and row is not None:
+            # The one write that a repeat may make: the caller's key, so that another body under it is told.
+            payload = replace(row.payload, calls=remembered(calls, intent.idempotency, receipt, self.now))
+            yield from self._write(shelf, held, payload)
+        return receipt
+
+    def store_many(self, intents: Sequence[Intent]) -> Plan[list[Receipt]]:
+        """Carry out writes in order. New records of a shelf are inserted together."""
+        self.together = True
+        yield from self._read_ahead(intents)
+        receipts: list[Receipt] = []
+        for intent in intents:
+            receipts.append((yield from self.store(intent)))  # noqa: PERF401  # a comprehension cannot yield
+        yield from self._flush()
+        return receipts
+
+    def _read_ahead(self, intents: Sequence[Intent]) -> Plan[None]:
+        """Read the shelves that many of these writes go to, once."""
+        sizes: dict[Shelf, int] = {}
+        for intent in intents:
+            shelf = Shelf(intent.namespace, intent.kind == SESSION)
+            sizes[shelf] = sizes.get(shelf, 0) + 1
+        for shelf, size in sizes.items():
+            if size >= WORTH_A_LISTING:
+                self.known[shelf] = grouped((yield from self.dialect.rows(shelf)), shelf)
+
+    def _resolve(self, intent: Intent) -> Plan[tuple[Shelf, str, Held, Intent]]:
+        """Where an intent writes, what is held there, and the intent with its key."""
+        if intent.key is not None or intent.id is not None:
+            where = address(Ref(intent.namespace, intent.id, intent.key, intent.kind, intent.minted))
+            if where is None:
+                raise NotFound(f"there is no {intent.describe()}")
+            return *where, (yield from self._held(*where)), intent
+        shelf = Shelf(intent.namespace, intent.kind == SESSION)
+        off = intent.dedup_window is not None and intent.dedup_window <= 0
+        base = self.mint() if off else digest_key(intent)
+        for number in range(SAME_TEXTS):
+            keyed = replace(intent, key=f"{base}{f'.{number}' if number else ''}", minted=True)
+            where = address(Ref(intent.namespace, None, keyed.key, keyed.kind, minted=True))
+            assert where is not None
+            held = yield from self._held(*where)
+            row = held.row(self.now)
+            if row is None or find_duplicate([row.record], replace(intent, dedup_window=None), self.now):
+                return shelf, where[1], held, keyed
+        raise Conflict(
+            f"{SAME_TEXTS} records that began with this text were changed since: give it a topic_key"
+        )
+
+    def _held(self, shelf: Shelf, digest: str) -> Plan[Held]:
+        if digest in self.waiting.get(shelf, {}):
+            yield from self._flush()
+        if shelf in self.known and digest not in self.written:
+            return self.known[shelf].get(digest, Held())
+        return (yield from held_at(self.dialect, shelf, digest))
+
+    def _write(self, shelf: Shelf, held: Held, payload: Payload) -> Plan[None]:
+        self.written.add(payload.digest)  # what was read ahead of it holds no longer
+        if held.rows:
+            yield from self.dialect.rewrite(shelf, held.rows, payload)
+        elif self.together:
+            self.waiting.setdefault(shelf, {})[payload.digest] = payload
+        else:
+            yield from self.dialect.insert(shelf, [payload])
+
+    def _flush(self) -> Plan[None]:
+        """Insert what waits."""
+        while self.waiting:
+            shelf = next(iter(self.waiting))
+            yield from self.dialect.insert(shelf, list(self.waiting[shelf].values()))
+            del self.waiting[shelf]
+
+
+def digest_key(intent: Intent) -> str:
+    """The key of an unkeyed record: a digest of all that is material, so that a repeat meets the first."""
+    material: dict[str, Any] = {
+        name: plain(getattr(intent, name)) for name in MATERIAL if getattr(intent, name)
+    }
+    if intent.dedup_on == "content":
+        material = {"content": intent.content}
+    if "tags" in material:
+        material["tags"] = sorted(material["tags"])
+    text = json.dumps(material, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return sha256(text.encode()).hexdigest()[:DIGEST_KEY].upper()
+
+
+def forget(dialect: Dialect, selector: Selector, now: datetime) -> Plan[DeleteResult]:
+    """Remove what a selector names: every row of it, older states and duplicates too."""
+    given = (selector.ref is not None, selector.where is not None, selector.everything)
+    if sum(given) != 1:
+        raise InvalidRequest(
+            "selector", "say what to forget in exactly one way: a record, a filter or everything"
+        )
+    if selector.idempotency is not None and not selector.dry_run:
+        raise Unsupported(
+            f"the {dialect.capabilities.engine} engine keeps no idempotency keys of deletes; leave it out: "
+            "deleting what is gone is no error"
+        )
+    told: list[str] = []
+    for shelf, chosen in (yield from _chosen(dialect, selector, now)):
+        if not selector.dry_run:
+            yield from dialect.remove(shelf, [row for held in chosen for row in held.rows])
+        told += [row.record.id for row in (held.row(now) for held in chosen) if row and not shelf.sessions]
+        if selector.ref is not None and shelf.sessions:
+            told += [held.rows[0].record.id for held in chosen]
+    erased = dialect.erases if told and not selector.dry_run else False
+    return DeleteResult(len(told), tuple(sorted(told)), erased, selector.dry_run)
+
+
+def _chosen(dialect: Dialect, selector: Selector, now: datetime) -> Plan[list[tuple[Shelf, list[Held]]]]:
+    """What a selector names, expired or not, by shelf."""
+    if selector.ref is not None:
+        where = address(selector.ref)
+        held = (yield from held_at(dialect, *where)) if where is not None else Held()
+        return [(where[0], [held])] if where is not None and held.rows else []
+    kinds = KINDS if selector.everything else READABLE_KINDS
+    found: list[tuple[Shelf, list[Held]]] = []
+    for shelf in (yield from shelves_of(dialect, selector.namespace, selector.reach, kinds)):
+        chosen: list[Held] = []
+        for held in grouped((yield from dialect.rows(shelf)), shelf).values():
+            row: Row = held.row(now) or held.rows[0]
+            if selector.where is None or matches(row.record, selector.where):
+                chosen.append(held)
+        if chosen:
+            found.append((shelf, chosen))
+    return found

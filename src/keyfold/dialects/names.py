@@ -1,0 +1,48 @@
+"""What namespaces and keys are called on a service's wire. Fixed: other programs and stores rely on it. DESIGN 9.
+
+A namespace is tagged, so that it is never a service's wildcard, and encoded reversibly, so that enumerating a
+service yields names. A record is found by its digest: the first 40 hex digits of the SHA-256 of namespace, NUL
+and key (and for what is no keyed observation: NUL, its kind, with `!` when the key is minted). It is the
+record's id too, which is why an id can be looked up as cheaply as a key.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Final
+from urllib.parse import quote, unquote
+
+from keyfold.model import OBSERVATION
+
+TAG: Final = "kf:"
+SESSIONS_TAG: Final = "kf.s:"  # sessions lie apart, so that a listing of memories does not pay for them
+_DIGEST: Final = re.compile(r"[0-9a-f]{40}")
+
+
+def digest_of(namespace: str, key: str, kind: str = OBSERVATION, *, minted: bool = False) -> str:
+    """The digest of an address: 40 hex digits."""
+    other = "" if kind == OBSERVATION and not minted else f"\0{kind}{'!' if minted else ''}"
+    return sha256(f"{namespace}\0{key}{other}".encode()).hexdigest()[:40]
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text has the form of a digest."""
+    return _DIGEST.fullmatch(text) is not None
+
+
+def tagged(namespace: str, tag: str = TAG) -> str:
+    """A namespace on the wire: the tag, then the name with all but letters, digits and `._-/:@` percent-encoded."""
+    return tag + quote(namespace, safe="/:@")
+
+
+def untagged(name: str) -> tuple[str, str] | None:
+    """The tag and the namespace behind a name on the wire; None when it is none of ours."""
+    for tag in (TAG, SESSIONS_TAG):
+        if name.startswith(tag):
+            try:
+                namespace = unquote(name[len(tag) :], errors="strict")
+            except UnicodeDecodeError:
+                return None
+            return (tag, namespace) if namespace and tagged(namespace, tag) == name else None
+    return None

@@ -1,0 +1,226 @@
+"""Requests that a plan yields, answers that it is sent, and what a status means. DESIGN 9.
+
+A plan yields `Http` (one exchange), `Wait` (a pause) or `Together` (plans to be run side by side). Retries are
+made here, as things a plan yields, so that they are tested without a clock and without a socket:
+a read is tried at most 3 times, a write once unless the service makes its repeat harmless.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+from keyfold.errors import (
+    Conflict,
+    InvalidRequest,
+    KeyfoldError,
+    NotFound,
+    OutcomeUnknown,
+    StoreError,
+    Unauthorized,
+    Unavailable,
+    Unsupported,
+)
+from keyfold.flow import Plan
+
+TRIES: Final = 3  # of a read
+PAUSES: Final = (0.25, 0.5)  # seconds before the second and the third try
+LONGEST_PAUSE: Final = (
+    10.0  # seconds of a Retry-After that are waited for; a longer one is told to the caller
+)
+QUOTED: Final = 300  # characters of an error body that are quoted
+AT_ONCE: Final = 8  # exchanges side by side
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of a multipart body."""
+
+    field: str
+    name: str
+    content: bytes
+    mime: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Http:
+    """One exchange. `path` begins with `/` and is percent-encoded already; `query` is encoded when it is sent.
+
+    `reads`: it changes nothing, so it may be tried again. `repeatable`: it writes, and sent again it writes
+    nothing more. `timeout` in seconds, where the service is known to take long.
+    """
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    json: Any = None
+    parts: tuple[Part, ...] = ()
+    form: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    reads: bool = False
+    repeatable: bool = False
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a service said. `headers` have lower-case names; `host` is for messages."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    host: str = "the service"
+
+    def json(self) -> Any:
+        """The body as JSON. StoreError when it is something else: a login page, half a document."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            raise StoreError(
+                f"{self.host} answered {self.status} with something that is not JSON ({len(self.body)} bytes, "
+                f"{self.headers.get('content-type', 'no content type')}): check that the address is the service's own"
+            ) from None
+
+    def object(self) -> dict[str, Any]:
+        """The body as a JSON object; StoreError when it is something else."""
+        value = self.json()
+        if not isinstance(value, dict):
+            raise StoreError(f"{self.host} answered {type(value).__name__} where an object was expected")
+        return value
+
+    def quoted(self) -> str:
+        """The start of the body, for a message."""
+        text = " ".join(self.body[: QUOTED * 4].decode("utf-8", "replace").split())
+        return text[:QUOTED] + ("..." if len(text) > QUOTED else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A pause, in seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Plans that do not depend on each other, run `at_once` at a time; answered with their results in order.
+
+    The first error ends it and is raised.
+    """
+
+    plans: Sequence[Plan[Any]]
+    at_once: int = AT_ONCE
+
+
+class NotSent(Unavailable):
+    """The exchange did not begin (no such host, refused, no secure connection): nothing was done, whatever it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statuses:
+    """What to make of an answer: `fine` is returned, `absent` too (the caller asks `answer.status`)."""
+
+    fine: tuple[int, ...] = (200, 201, 202, 204)
+    absent: tuple[int, ...] = ()
+    explain: Mapping[int, Callable[[Answer], KeyfoldError]] = field(default_factory=dict)
+
+
+FINE: Final = Statuses()
+
+
+def ask(request: Http, statuses: Statuses = FINE) -> Plan[Answer]:
+    """One exchange with its retries. Returns an answer whose status is fine or absent, raises for any other.
+
+    A read is tried again after a 429, a 5xx, a time-out or a broken connection, a write after a 429 (it was
+    not carried out) and, when it is `repeatable`, as a read. What a write did that got none of these, and no
+    answer, is unknown: OutcomeUnknown.
+    """
+    for attempt in range(1, TRIES + 1):
+        again = attempt < TRIES
+        try:
+            answer: Answer = yield request
+        except NotSent:
+            if not again or not (request.reads or request.repeatable):
+                raise
+            yield Wait(PAUSES[attempt - 1])
+            continue
+        except Unavailable as error:
+            if again and (request.reads or request.repeatable):
+                yield Wait(PAUSES[attempt - 1])
+                continue
+            raise (error if request.reads else unknown(str(error))) from None
+        if answer.status in statuses.fine or answer.status in statuses.absent:
+            return answer
+        pause = _pause(request, answer, attempt)
+        if pause is None or not again:
+            refuse(request, answer, statuses)
+        yield Wait(pause)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _pause(request: Http, answer: Answer, attempt: int) -> float | None:
+    """How long to wait before the next try; None when there is none."""
+    limited = answer.status == 429
+    broken = answer.status in (408, 500, 502, 503, 504) and (request.reads or request.repeatable)
+    if not (limited or broken):
+        return None
+    asked = retry_after(answer)
+    if asked is None:
+        return PAUSES[min(attempt, len(PAUSES)) - 1]
+    return asked if asked <= LONGEST_PAUSE else None
+
+
+def retry_after(answer: Answer) -> float | None:
+    """The seconds that a service asks to wait, when it says them as a number (RFC 9110, 10.2.3)."""
+    said = answer.headers.get("retry-after", "")
+    try:
+        seconds = float(said)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < 1e9 else None
+
+
+def unknown(what: str) -> OutcomeUnknown:
+    """The error of a write whose answer never came."""
+    return OutcomeUnknown(
+        f"{what}; the write may or may not have been carried out: make the same call again, "
+        "what is there already is not written twice"
+    )
+
+
+def refuse(request: Http, answer: Answer, statuses: Statuses = FINE) -> NoReturn:
+    """Raise what a status means, in words that name the host and the next step."""
+    explained = statuses.explain.get(answer.status)
+    if explained is not None:
+        raise explained(answer)
+    host, status, said = answer.host, answer.status, answer.quoted()
+    if status in (401, 403):
+        raise Unauthorized(
+            f"{host} refused the credentials ({status}): check KEYFOLD_API_KEY or the service's own variable; "
+            f"it said: {said}"
+        )
+    if status == 404:
+        raise NotFound(
+            f"{host} has no {request.method} {request.path} (404): check the address; it said: {said}"
+        )
+    if status == 409:
+        raise Conflict(
+            f"{host} refused the write because another came first (409): read again; it said: {said}"
+        )
+    if status in (402, 413, 507):
+        raise StoreError(f"{host} has no room for this or the quota is used up ({status}): {said}")
+    if status == 429:
+        asked = retry_after(answer)
+        wait = f"in {asked:.0f} s" if asked is not None else "later"
+        raise Unavailable(f"{host} limits how often it may be asked (429): call again {wait}")
+    if status in (405, 501):
+        raise Unsupported(f"{host} does not offer {request.method} {request.path} ({status}): {said}")
+    if 400 <= status < 500 and status != 408:
+        raise InvalidRequest("request", f"{host} refused it ({status}): {said}")
+    if request.reads:
+        raise Unavailable(f"{host} failed ({status}), {TRIES} times: call again later; it said: {said}")
+    if status >= 500 or status == 408:
+        raise unknown(f"{host} failed ({status}) and said: {said}")
+    raise StoreError(f"{host} answered {status}, which was not expected: {said}")

@@ -1,0 +1,37 @@
+"""The credential of a service: from the environment or a callable, and never shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from keyfold.errors import Unauthorized
+
+
+class Credential:
+    """Gives the key for each request, so that one that is renewed is picked up. Its repr says nothing of it."""
+
+    __slots__ = ("_ask", "_names")
+
+    def __init__(self, ask: Callable[[], str | None] | None, names: tuple[str, ...]) -> None:
+        self._ask = ask
+        self._names = names
+
+    def key(self) -> str | None:
+        """The key, or None when there is none. Unauthorized when it cannot be a key (line ends, not ASCII)."""
+        found = self._ask() if self._ask is not None else self._from_environment()
+        if found is None:
+            return None
+        if not isinstance(found, str) or not found.strip():
+            raise Unauthorized(f"the credential is blank: set {self._names[0]}, or leave it unset")
+        if not found.isascii() or any(ord(character) < 33 or ord(character) == 127 for character in found):
+            raise Unauthorized(
+                "the credential has white space, line ends or characters outside ASCII: it is not sent"
+            )
+        return found
+
+    def _from_environment(self) -> str | None:
+        return next((os.environ[name] for name in self._names if name in os.environ), None)
+
+    def __repr__(self) -> str:
+        return "<credential>"

@@ -1,0 +1,231 @@
+"""The one place where requests meet sockets: httpx2, blocking and async, under the same plans.
+
+What a status means is decided in the plans (keyfold.dialects.wire). Here an exchange either gets an answer, whole
+and at most 64 MiB of it, or ends in an error that says which host, what failed, and whether anything was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from keyfold.dialects.wire import Answer, Http, NotSent, Together, Wait
+from keyfold.engines.remote.endpoint import Endpoint
+from keyfold.errors import StoreError, Unavailable
+from keyfold.flow import Plan, adrive, drive
+
+try:
+    import httpx2
+except ImportError as missing:
+    raise ImportError(
+        "engines on memory services need httpx2, which is not installed: pip install 'keyfold[remote]'"
+    ) from missing
+
+LARGEST: Final = 64 * 1024 * 1024  # bytes of a response that are read
+TIMEOUT: Final = 60.0  # seconds for an answer
+CONNECT: Final = 10.0  # seconds for a connection
+
+Headers = Callable[[], dict[str, str]]
+
+
+class _Client:
+    """What both transports share: how a request looks, and what an error means."""
+
+    def __init__(self, endpoint: Endpoint, headers: Headers, timeout: float) -> None:
+        self._endpoint = endpoint
+        self._headers = headers
+        self._timeout = timeout
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} to {self._endpoint.host}>"
+
+    def _options(self) -> dict[str, Any]:
+        # Proxies of the environment are heeded; a .netrc would send somebody else's password along, so its
+        # credentials are overruled by the header. Redirects would carry the key to another host: not followed.
+        return {"timeout": httpx2.Timeout(self._timeout, connect=CONNECT), "follow_redirects": False}
+
+    def _built(self, request: Http) -> dict[str, Any]:
+        if self._closed:
+            raise Unavailable("this store was closed; open it again")
+        headers = {**self._headers(), **dict(request.headers)}
+        built: dict[str, Any] = {
+            "method": request.method,
+            "url": self._endpoint.origin + self._endpoint.prefix + request.path,
+            "headers": headers,
+        }
+        if request.query:
+            built["params"] = list(request.query)
+        if request.json is not None:
+            built["json"] = request.json
+        if request.parts:
+            built["files"] = [(part.field, (part.name, part.content, part.mime)) for part in request.parts]
+        if request.form:
+            built["data"] = _fields(request.form)
+        if request.timeout is not None:
+            built["timeout"] = httpx2.Timeout(request.timeout, connect=CONNECT)
+        return built
+
+    def _answer(self, response: httpx2.Response, body: bytes) -> Answer:
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status_code, headers, body, self._endpoint.host)
+
+    def _too_large(self) -> StoreError:
+        return StoreError(
+            f"{self._endpoint.host} answered with more than {LARGEST >> 20} MiB, which is not read: ask for less at once"
+        )
+
+    def _failed(self, error: httpx2.HTTPError | httpx2.InvalidURL) -> Exception:
+        """The error of ours that an error of httpx2 stands for."""
+        host = self._endpoint.host
+        if isinstance(error, httpx2.ConnectTimeout):
+            return NotSent(f"{host} did not accept a connection within {CONNECT:.0f} s: check host and port")
+        if isinstance(error, (httpx2.ConnectError, httpx2.PoolTimeout)):
+            return NotSent(f"{host} {_cause(error)}")
+        if isinstance(error, httpx2.TimeoutException):
+            return Unavailable(f"{host} gave no answer within {self._timeout:.0f} s")
+        if isinstance(error, (httpx2.UnsupportedProtocol, httpx2.InvalidURL)):
+            return StoreError(f"{host} is not an address that can be asked")
+        if isinstance(error, httpx2.DecodingError):
+            return StoreError(f"{host} sent a body that its content encoding does not fit")
+        return Unavailable(f"{host} broke the connection off before it answered")
+
+
+def _fields(form: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    fields: dict[str, list[str]] = {}
+    for name, value in form:
+        fields.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
+
+
+def _cause(error: BaseException) -> str:
+    """Why a connection could not be made, in a user's words: the cause lies somewhere down the chain."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, socket.gaierror):
+            return "is not a host that can be found (DNS): check its name and your network"
+        if isinstance(cause, ssl.SSLError):
+            return "offers no TLS connection that can be trusted: check the host name and its certificate"
+        if isinstance(cause, ConnectionRefusedError):
+            return "refused the connection: is the server running, and is the port right?"
+        cause = cause.__cause__ or cause.__context__
+    text = str(error).lower()
+    if "name or service" in text or "getaddrinfo" in text or "nodename" in text:
+        return "is not a host that can be found (DNS): check its name and your network"
+    if "certificate" in text or "ssl" in text or "tls" in text:
+        return "offers no TLS connection that can be trusted: check the host name and its certificate"
+    if "refused" in text or "all connection attempts failed" in text:
+        return "refused the connection: is the server running, and is the port right?"
+    return "could not be connected to: check host, port and network"
+
+
+class BlockingTransport(_Client):
+    """Carries out what plans yield, blocking. Safe to use from several threads."""
+
+    def __init__(self, endpoint: Endpoint, headers: Headers, timeout: float = TIMEOUT) -> None:
+        super().__init__(endpoint, headers, timeout)
+        self._client = httpx2.Client(**self._options())
+
+    def perform(self, request: Any) -> Any:
+        """Carry out an Http, a Wait or a Together."""
+        if isinstance(request, Http):
+            return self._exchange(request)
+        if isinstance(request, Wait):
+            time.sleep(request.seconds)
+            return None
+        assert isinstance(request, Together)
+        return self._together(request)
+
+    def close(self) -> None:
+        self._closed = True
+        self._client.close()
+
+    def _exchange(self, request: Http) -> Answer:
+        built = self._built(request)
+        try:
+            with self._client.stream(**built) as response:
+                body = bytearray()
+                for piece in response.iter_bytes():
+                    body += piece
+                    if len(body) > LARGEST:
+                        raise self._too_large()
+                return self._answer(response, bytes(body))
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise self._failed(error) from None
+        except RuntimeError:  # the client was closed by another thread
+            if not self._closed:
+                raise
+            raise Unavailable("this store was closed; open it again") from None
+
+    def _together(self, request: Together) -> list[Any]:
+        plans = list(request.plans)
+        if len(plans) <= 1:
+            return [drive(plan, self.perform) for plan in plans]
+        with ThreadPoolExecutor(min(request.at_once, len(plans)), "keyfold") as pool:
+            work = [pool.submit(drive, plan, self.perform) for plan in plans]
+            try:
+                return [item.result() for item in work]
+            except BaseException:
+                for item in work:
+                    item.cancel()
+                raise
+
+
+class AwaitedTransport(_Client):
+    """Carries out what plans yield, awaited, in one event loop."""
+
+    def __init__(self, endpoint: Endpoint, headers: Headers, timeout: float = TIMEOUT) -> None:
+        super().__init__(endpoint, headers, timeout)
+        self._client = httpx2.AsyncClient(**self._options())
+
+    async def perform(self, request: Any) -> Any:
+        """Carry out an Http, a Wait or a Together."""
+        if isinstance(request, Http):
+            return await self._exchange(request)
+        if isinstance(request, Wait):
+            await asyncio.sleep(request.seconds)
+            return None
+        assert isinstance(request, Together)
+        return await self._together(request)
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._client.aclose()
+
+    async def _exchange(self, request: Http) -> Answer:
+        built = self._built(request)
+        try:
+            async with self._client.stream(**built) as response:
+                body = bytearray()
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) > LARGEST:
+                        raise self._too_large()
+                return self._answer(response, bytes(body))
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise self._failed(error) from None
+        except RuntimeError:  # the client was closed meanwhile
+            if not self._closed:
+                raise
+            raise Unavailable("this store was closed; open it again") from None
+
+    async def _together(self, request: Together) -> list[Any]:
+        gate = asyncio.Semaphore(request.at_once)
+
+        async def one(plan: Plan[Any]) -> Any:
+            async with gate:
+                return await adrive(plan, self.perform)
+
+        work = [asyncio.ensure_future(one(plan)) for plan in request.plans]
+        try:
+            return list(await asyncio.gather(*work))
+        except BaseException:
+            for item in work:
+                item.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+            raise

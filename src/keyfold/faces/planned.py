@@ -1,0 +1,192 @@
+"""The two faces of a dialect: an Engine and an AsyncEngine, whose every method is one plan, driven."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeVar
+
+from keyfold.clock import Clock, system_clock, to_micros
+from keyfold.contract.intents import (
+    Capabilities,
+    Counts,
+    FoundPage,
+    Health,
+    Intent,
+    Page,
+    Past,
+    Query,
+    Ref,
+    SearchQuery,
+    Selector,
+)
+from keyfold.contract.ulid import ulid
+from keyfold.dialects import keyed_reads, keyed_writes
+from keyfold.dialects.base import Dialect
+from keyfold.flow import Plan, adrive, drive
+from keyfold.model import DeleteResult, Reach, Receipt, Record
+
+T = TypeVar("T")
+
+
+class Transport(Protocol):
+    """What carries out the requests that plans yield, blocking."""
+
+    def perform(self, request: Any) -> Any: ...
+    def close(self) -> None: ...
+
+
+class AsyncTransport(Protocol):
+    """The same, awaited."""
+
+    def perform(self, request: Any) -> Awaitable[Any]: ...
+    async def close(self) -> None: ...
+
+
+class Plans:
+    """The plan of every method of the contract, over one dialect."""
+
+    def __init__(self, dialect: Dialect, clock: Clock | None = None) -> None:
+        self.dialect = dialect
+        self._clock: Clock = clock or system_clock
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the service can and cannot do."""
+        return self.dialect.capabilities
+
+    def now(self) -> datetime:
+        """The clock's time, in UTC."""
+        return self._clock().astimezone(UTC)
+
+    def _writer(self) -> keyed_writes.Writer:
+        now = self.now()
+        return keyed_writes.Writer(self.dialect, now, lambda: ulid(to_micros(now), os.urandom(10)))
+
+    def store(self, intent: Intent) -> Plan[Receipt]:
+        return self._writer().store(intent)
+
+    def store_many(self, intents: Sequence[Intent]) -> Plan[list[Receipt]]:
+        return self._writer().store_many(intents)
+
+    def get(self, ref: Ref) -> Plan[Record | None]:
+        return keyed_reads.get(self.dialect, ref, self.now())
+
+    def page(self, query: Query) -> Plan[Page]:
+        return keyed_reads.page(self.dialect, query, self.now())
+
+    def search(self, query: SearchQuery) -> Plan[FoundPage]:
+        return keyed_reads.search(self.dialect, query, self.now())
+
+    def forget(self, selector: Selector) -> Plan[DeleteResult]:
+        return keyed_writes.forget(self.dialect, selector, self.now())
+
+    def count(self, namespace: str, reach: Reach) -> Plan[Counts]:
+        return keyed_reads.count(self.dialect, namespace, reach, self.now())
+
+    def namespaces(self, prefix: str) -> Plan[list[str]]:
+        return keyed_reads.namespaces(self.dialect, prefix)
+
+    def history(self, ref: Ref) -> Plan[Past]:
+        return keyed_reads.history(self.dialect, ref, self.now())
+
+    def health(self) -> Plan[Health]:
+        return keyed_reads.health(self.dialect)
+
+
+class PlannedEngine:
+    """The blocking face. Safe to use from several threads when its transport is."""
+
+    def __init__(self, plans: Plans, transport: Transport) -> None:
+        self.plans = plans
+        self.transport = transport
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.plans.capabilities
+
+    def store(self, intent: Intent) -> Receipt:
+        return self._run(self.plans.store(intent))
+
+    def store_many(self, intents: Sequence[Intent]) -> list[Receipt]:
+        return self._run(self.plans.store_many(intents))
+
+    def get(self, ref: Ref) -> Record | None:
+        return self._run(self.plans.get(ref))
+
+    def page(self, query: Query) -> Page:
+        return self._run(self.plans.page(query))
+
+    def search(self, query: SearchQuery) -> FoundPage:
+        return self._run(self.plans.search(query))
+
+    def forget(self, selector: Selector) -> DeleteResult:
+        return self._run(self.plans.forget(selector))
+
+    def count(self, namespace: str, reach: Reach = "exact") -> Counts:
+        return self._run(self.plans.count(namespace, reach))
+
+    def namespaces(self, prefix: str = "") -> list[str]:
+        return self._run(self.plans.namespaces(prefix))
+
+    def history(self, ref: Ref) -> Past:
+        return self._run(self.plans.history(ref))
+
+    def health(self) -> Health:
+        return self._run(self.plans.health())
+
+    def close(self) -> None:
+        self.transport.close()
+
+    def _run(self, plan: Plan[T]) -> T:
+        return drive(plan, self.transport.perform)
+
+
+class AsyncPlannedEngine:
+    """The async face: the same plans, awaited."""
+
+    def __init__(self, plans: Plans, transport: AsyncTransport) -> None:
+        self.plans = plans
+        self.transport = transport
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.plans.capabilities
+
+    async def store(self, intent: Intent) -> Receipt:
+        return await self._run(self.plans.store(intent))
+
+    async def store_many(self, intents: Sequence[Intent]) -> list[Receipt]:
+        return await self._run(self.plans.store_many(intents))
+
+    async def get(self, ref: Ref) -> Record | None:
+        return await self._run(self.plans.get(ref))
+
+    async def page(self, query: Query) -> Page:
+        return await self._run(self.plans.page(query))
+
+    async def search(self, query: SearchQuery) -> FoundPage:
+        return await self._run(self.plans.search(query))
+
+    async def forget(self, selector: Selector) -> DeleteResult:
+        return await self._run(self.plans.forget(selector))
+
+    async def count(self, namespace: str, reach: Reach = "exact") -> Counts:
+        return await self._run(self.plans.count(namespace, reach))
+
+    async def namespaces(self, prefix: str = "") -> list[str]:
+        return await self._run(self.plans.namespaces(prefix))
+
+    async def history(self, ref: Ref) -> Past:
+        return await self._run(self.plans.history(ref))
+
+    async def health(self) -> Health:
+        return await self._run(self.plans.health())
+
+    async def close(self) -> None:
+        await self.transport.close()
+
+    async def _run(self, plan: Plan[T]) -> T:
+        perform: Callable[[Any], Awaitable[Any]] = self.transport.perform
+        return await adrive(plan, perform)
