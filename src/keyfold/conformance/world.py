@@ -20,9 +20,10 @@ from keyfold.contract.intents import (
     Query,
     Ref,
     SearchQuery,
+    SessionUse,
 )
 from keyfold.flow import Plan
-from keyfold.model import OBSERVATION, SESSION, Receipt, Record, Revision
+from keyfold.model import ACTIVE, OBSERVATION, SESSION, Receipt, Record, Revision
 
 E = TypeVar("E", bound=Exception)
 
@@ -158,6 +159,15 @@ class World:
         if record is None:
             raise Failure(f"the {fields.get('kind', OBSERVATION)} {key!r:.100} is not found")
         return record
+
+    def in_session(self, identity: str, *, of: str = "a") -> Plan[SessionUse]:
+        """A session that a save names, which is there once something was saved in it."""
+        if (
+            not self.capabilities.session_activity
+        ):  # then a save only names it, and whoever starts it writes it
+            intent = self.intent("", identity, of=of, kind=SESSION, type=ACTIVE, title="Session")
+            yield from calls.store(intent)
+        return SessionUse(identity, explicit=True)
 
     def session(self, identity: str, *, of: str = "a") -> Plan[Record]:
         """A session's record, which must be there."""

@@ -247,7 +247,10 @@ class Capabilities:
     keyed_reads: bool = True  # False: a record is found by reading its namespace's listing
     session_activity: bool = True  # False: a save neither opens nor touches a session, it only names it
     delete_idempotency: bool = True  # False: a forget takes no idempotency key
-    service_search: bool = False  # True: what matches and how well is for the service to say
+    word_search: bool = True  # False: what matches, and how well, is for the service to say
+    similar_keys: bool = True  # False: a new key is not compared with those that are there
+    fresh_ids: bool = True  # False: an id stands for an address, and comes again when that is saved to again
+    names_expire: bool = True  # False: a namespace is named as long as anything lies there, expired or not
 
 
 def position_of(record: Record, order: Order) -> str:

@@ -134,7 +134,10 @@ class BaseDialect:
         keyed_reads=False,
         session_activity=False,
         delete_idempotency=False,
-        service_search=True,
+        word_search=False,
+        similar_keys=False,
+        fresh_ids=False,
+        names_expire=False,
     )
     erases: bool | str = True
 

@@ -27,8 +27,11 @@ from keyfold.contract.intents import (
 from keyfold.contract.reach import above, within
 from keyfold.dialects.base import Dialect, Row, Shelf
 from keyfold.dialects.held import address, expired, held_at, living
+from keyfold.dialects.names import is_digest
+from keyfold.errors import InvalidRequest
 from keyfold.flow import Plan
 from keyfold.model import KINDS, READABLE_KINDS, SESSION, Reach, Record, Revision
+from keyfold.text.tokens import all_words
 
 MOST_HITS: Final = 1000  # that a service is asked for
 
@@ -66,7 +69,7 @@ def page(dialect: Dialect, query: Query, now: datetime) -> Plan[Page]:
     found.sort(key=lambda record: _place(record, query.order), reverse=query.order == "newest")
     rest = found
     if query.position is not None:
-        start = read_position(query.position, query.order)
+        start = _read_place(query.position, query.order)
         rest = [record for record in found if _after(_place(record, query.order), start, query.order)]
     items = tuple(rest[: query.limit])
     more = len(rest) > len(items) > 0
@@ -85,12 +88,21 @@ def _place(record: Record, order: Order) -> tuple[Any, ...]:
     return to_micros(record.updated_at), record.id
 
 
+def _read_place(position: str, order: Order) -> tuple[Any, ...]:
+    place = read_position(position, order)
+    if order != "key" and not is_digest(place[1]):
+        raise InvalidRequest("cursor", "it is not one that a listing of this order gave")
+    return place
+
+
 def _after(place: tuple[Any, ...], start: tuple[Any, ...], order: Order) -> bool:
     return place < start if order == "newest" else place > start
 
 
 def search(dialect: Dialect, query: SearchQuery, now: datetime) -> Plan[FoundPage]:
     """What the service finds, verified and filtered; how good a match is, is for the service to say."""
+    if not all_words(query.text):
+        return FoundPage((), 0)  # signs alone: services refuse them, or find anything
     shelves = yield from shelves_of(dialect, query.namespace, query.reach, READABLE_KINDS)
     filtering = not query.where.empty or set(query.kinds) != set(READABLE_KINDS)
     asked = min(MOST_HITS, max(50, query.limit * (10 if filtering else 2)))
@@ -131,7 +143,7 @@ def count(dialect: Dialect, namespace: str, reach: Reach, now: datetime) -> Plan
         by_type=dict(Counter(record.type for record in records)),
         keyed=sum(record.topic_key is not None for record in records),
         pinned=sum(record.pinned for record in records),
-        revisions=None if not dialect.capabilities.history else sum(r.revision_count for r in records),
+        revisions=sum(r.revision_count for r in records) if dialect.capabilities.history else len(records),
         oldest=min((record.created_at for record in records), default=None),
         newest=max((record.updated_at for record in records), default=None),
     )

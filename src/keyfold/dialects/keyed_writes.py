@@ -14,13 +14,13 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
-from keyfold.contract.decide import MATERIAL, Decision, decide, find_duplicate, other_call, receipt_of
+from keyfold.contract.decide import MATERIAL, decide, find_duplicate, other_call, receipt_of
 from keyfold.contract.filters import matches
 from keyfold.contract.intents import Intent, Ref, Selector
 from keyfold.dialects.base import Dialect, Row, Shelf
 from keyfold.dialects.held import Held, address, grouped, held_at
 from keyfold.dialects.keyed_reads import shelves_of
-from keyfold.dialects.payload import Payload, first_call, remembered, with_id
+from keyfold.dialects.payload import Payload, first_call, first_receipt, remembered, with_id
 from keyfold.errors import Conflict, InvalidRequest, NotFound, Unsupported
 from keyfold.flow import Plan
 from keyfold.model import KINDS, READABLE_KINDS, SESSION, DeleteResult, Receipt, plain
@@ -46,7 +46,7 @@ class Writer:
 
     def store(self, intent: Intent) -> Plan[Receipt]:
         """Carry out one write and say what it did."""
-        shelf, digest, held, intent = yield from self._resolve(intent)
+        shelf, held, intent = yield from self._resolve(intent)
         row = held.row(self.now)
         if intent.id is not None and row is None:
             raise NotFound(f"there is no {intent.describe()}")
@@ -55,8 +55,7 @@ class Writer:
         if row is not None and first is not None and intent.idempotency is not None:
             if first.body != intent.idempotency.body.hex():
                 raise other_call(row.record.id)
-            receipt = receipt_of(Decision("deduped", row.record), digest)
-            return replace(receipt, outcome=first.outcome, revision_count=first.revision)
+            return first_receipt(row.record, first)
         decision = decide(row.record if row is not None else None, intent, self.now)
         record = with_id(decision.record)
         receipt = receipt_of(decision, record.id)
@@ -89,16 +88,15 @@ class Writer:
             if size >= WORTH_A_LISTING:
                 self.known[shelf] = grouped((yield from self.dialect.rows(shelf)), shelf)
 
-    def _resolve(self, intent: Intent) -> Plan[tuple[Shelf, str, Held, Intent]]:
+    def _resolve(self, intent: Intent) -> Plan[tuple[Shelf, Held, Intent]]:
         """Where an intent writes, what is held there, and the intent with its key."""
         if intent.key is not None or intent.id is not None:
             where = address(Ref(intent.namespace, intent.id, intent.key, intent.kind, intent.minted))
             if where is None:
                 raise NotFound(f"there is no {intent.describe()}")
-            return *where, (yield from self._held(*where)), intent
+            return where[0], (yield from self._held(*where)), intent
         shelf = Shelf(intent.namespace, intent.kind == SESSION)
-        off = intent.dedup_window is not None and intent.dedup_window <= 0
-        base = self.mint() if off else digest_key(intent)
+        base = self._base(intent)
         for number in range(SAME_TEXTS):
             keyed = replace(intent, key=f"{base}{f'.{number}' if number else ''}", minted=True)
             where = address(Ref(intent.namespace, None, keyed.key, keyed.kind, minted=True))
@@ -106,9 +104,18 @@ class Writer:
             held = yield from self._held(*where)
             row = held.row(self.now)
             if row is None or find_duplicate([row.record], replace(intent, dedup_window=None), self.now):
-                return shelf, where[1], held, keyed
+                return shelf, held, keyed
         raise Conflict(
             f"{SAME_TEXTS} records that began with this text were changed since: give it a topic_key"
+        )
+
+    def _base(self, intent: Intent) -> str:
+        """The key of an unkeyed record, but for what tells it from one that was changed since."""
+        if intent.dedup_window is None or intent.dedup_window > 0:
+            return digest_key(intent)
+        use = intent.idempotency  # repeats are no duplicates here, but a retry of one call is
+        return (
+            self.mint() if use is None else sha256(use.operation.encode() + use.key).hexdigest()[:DIGEST_KEY]
         )
 
     def _held(self, shelf: Shelf, digest: str) -> Plan[Held]:

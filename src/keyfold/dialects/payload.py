@@ -35,6 +35,8 @@ class KeptCall:
     at: datetime
     outcome: Outcome
     revision: int
+    digest: str  # of the content then
+    session: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def wire_text(payload: Payload) -> str:
 
 
 def header(payload: Payload) -> str:
-    """Everything but the content, as compact JSON with sorted keys."""
+    """Everything but the content, as compact JSON. The order of the metadata's own keys is the caller's."""
     record = payload.record
     said: dict[str, Any] = {
         "v": VERSION,
@@ -80,10 +82,13 @@ def header(payload: Payload) -> str:
         "pinned": record.pinned,
         "taint": record.taint if record.taint != "internal" else None,
         "observed": to_text(record.observed_at) if record.observed_at else None,
-        "calls": [[c.operation, c.key, c.body, to_text(c.at), c.outcome, c.revision] for c in payload.calls],
+        "calls": [
+            [c.operation, c.key, c.body, to_text(c.at), c.outcome, c.revision, c.digest, c.session]
+            for c in payload.calls
+        ],
     }
     said.update({name: value for name, value in optional.items() if value})
-    return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
 
 
 def read(text: Any, content: str) -> Payload | None:
@@ -131,10 +136,19 @@ def _record(said: Mapping[str, Any], content: str) -> Record:
 
 
 def _call(item: Any) -> KeptCall:
-    operation, key, body, at, outcome, revision = item
+    operation, key, body, at, outcome, revision, digest, session = item
     if outcome not in ("created", "updated", "deduped"):
         raise ValueError("not an outcome")
-    return KeptCall(str(operation), str(key), str(body), from_text(at), outcome, int(revision))
+    return KeptCall(
+        str(operation),
+        str(key),
+        str(body),
+        from_text(at),
+        outcome,
+        int(revision),
+        str(digest),
+        str(session) if session is not None else None,
+    )
 
 
 def remembered(
@@ -145,10 +159,22 @@ def remembered(
     if use is not None:
         young.append(
             KeptCall(
-                use.operation, use.key.hex(), use.body.hex(), now, receipt.outcome, receipt.revision_count
+                use.operation,
+                use.key.hex(),
+                use.body.hex(),
+                now,
+                receipt.outcome,
+                receipt.revision_count,
+                receipt.normalized_hash,
+                receipt.session_id,
             )
         )
     return tuple(young[-KEPT_CALLS:])
+
+
+def first_receipt(record: Record, call: KeptCall) -> Receipt:
+    """What a remembered call was answered, marked as replayed."""
+    return Receipt(record.id, record.topic_key, call.outcome, call.revision, True, call.session, call.digest)
 
 
 def first_call(calls: tuple[KeptCall, ...], use: Idempotency | None, now: datetime) -> KeptCall | None:

@@ -6,7 +6,7 @@ from keyfold.conformance.registry import check
 from keyfold.conformance.world import World, refused, same, true
 from keyfold.contract import calls
 from keyfold.contract.filters import Filter
-from keyfold.contract.intents import Past, Ref, Selector, SessionUse
+from keyfold.contract.intents import Past, Ref, Selector
 from keyfold.errors import InvalidRequest
 from keyfold.flow import Plan
 from keyfold.model import SESSION
@@ -34,7 +34,7 @@ def one_by_id(t: World) -> Plan[None]:
 
 @check("D-03")
 def by_a_filter(t: World) -> Plan[None]:
-    yield from t.save("one", "a", tags=("x",), session=SessionUse("s", explicit=True))
+    yield from t.save("one", "a", tags=("x",), session=(yield from t.in_session("s")))
     yield from t.save("two", "a", kind="document", type="document", tags=("x",))
     yield from t.save("three", "b", tags=("y",))
     result = yield from calls.forget(Selector(t.space(), where=Filter(tags=("x",))))
@@ -47,7 +47,7 @@ def by_a_filter(t: World) -> Plan[None]:
 
 @check("D-04")
 def everything(t: World) -> Plan[None]:
-    yield from t.save("one", "a", session=SessionUse("s", explicit=True))
+    yield from t.save("one", "a", session=(yield from t.in_session("s")))
     yield from t.save("two")
     result = yield from calls.forget(Selector(t.space(), everything=True))
     same((result.deleted, len(result.ids)), (2, 2), "how many were forgotten, sessions not counted")
@@ -139,7 +139,7 @@ def a_key_with_slashes(t: World) -> Plan[None]:
 
 @check("D-12")
 def a_session(t: World) -> Plan[None]:
-    yield from t.save("one", "key", session=SessionUse("s", explicit=True))
+    yield from t.save("one", "key", session=(yield from t.in_session("s")))
     result = yield from calls.forget(Selector(t.space(), ref=t.ref("s", kind=SESSION)))
     same(result.deleted, 1, "how many were forgotten")
     same((yield from t.find("s", kind=SESSION)), None, "the session")

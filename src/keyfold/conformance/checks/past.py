@@ -107,7 +107,8 @@ def an_expired_record_is_not_counted(t: World) -> Plan[None]:
     yield from t.save("gone", "gone", expires_at=LONG_AGO)
     counts = yield from calls.count(t.space())
     same((counts.total, counts.by_type, counts.newest), (0, {}, None), "the counts")
-    same((yield from calls.namespaces(t.space())), [], "the names that hold anything")
+    if t.capabilities.names_expire:
+        same((yield from calls.namespaces(t.space())), [], "the names that hold anything")
 
 
 @check("E-05")
@@ -115,7 +116,8 @@ def a_save_over_an_expired_record(t: World) -> Plan[None]:
     first = yield from t.save("one", "key", expires_at=LONG_AGO)
     second = yield from t.save("two", "key", expires_at=None)
     same((second.outcome, second.revision_count), ("created", 1), "the receipt")
-    true(first.id != second.id, "the new record has a new id")
+    if t.capabilities.fresh_ids:
+        true(first.id != second.id, "the new record has a new id")
     if t.capabilities.history:
         past = yield from calls.history(t.ref("key"))
         same([state.content for state in past.revisions], ["two"], "its states")

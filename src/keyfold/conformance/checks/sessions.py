@@ -91,7 +91,7 @@ def a_repeat_leaves_sessions_alone(t: World) -> Plan[None]:
 
 @check("S-08")
 def sessions_are_listed_on_request(t: World) -> Plan[None]:
-    yield from t.save("session", "key", session=SessionUse("session", explicit=True))
+    yield from t.save("session", "key", session=(yield from t.in_session("session")))
     same((yield from t.listed()), ["session"], "the default listing")
     same((yield from t.listed(kinds=(SESSION,))), [""], "the listing of sessions")
     if t.capabilities.search:
