@@ -169,7 +169,7 @@ class Heap:
             for key in IDS
             if isinstance(filters.get(key), str) and filters[key] != "*"
         ]
-        for row_id in list(min(sure, key=len)) if sure else list(self.rows):
+        for row_id in list(min(sure, key=len) if sure else self.rows):
             if truth(self.rows[row_id].payload, filters):
                 yield self.rows[row_id]
 

@@ -223,7 +223,7 @@ def test_a_list_gives_20_unless_asked_and_never_more_than_1000(
     assert len(listed(client, top_k=1000)) == 1000
     assert len(listed(client, top_k=0)) == 1
     assert len(listed(client, top_k=5, offset=5, page=2, limit=9)) == 5
-    for wrong in [1001, -1, "many"]:
+    for wrong in ["1001", "-1", "many"]:
         answer = client.get("/memories", params={"user_id": "u", "top_k": wrong})
         assert answer.status_code == 422
         assert answer.json()["detail"][0]["loc"] == ["query", "top_k"]
