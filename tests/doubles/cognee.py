@@ -365,7 +365,7 @@ class CogneeDouble(Double):
             outcome = self.store.update(user, dataset, data_id, uploads[0], rebuild=self.rebuilds)
             if self.update == "applies then 422":
                 raise NEEDS_A_MODEL
-            result = update_result(outcome, data_id, dataset, time.perf_counter() - started)
+            result = update_result(outcome, data_id, dataset, self.behaviour, time.perf_counter() - started)
             if self.update == "applies then 500":
                 return update_failed(result, self.behaviour)
             done = self.store.cognify(dataset)

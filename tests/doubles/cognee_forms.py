@@ -107,10 +107,14 @@ def run_info(dataset: Dataset, rows: list[tuple[bool, str]] | None) -> dict[str,
     return info | {"data_ingestion_info": done}
 
 
-def update_result(outcome: str, data_id: str, dataset: Dataset, seconds: float) -> dict[str, Any]:
+def update_result(
+    outcome: str, data_id: str, dataset: Dataset, behaviour: Behaviour, seconds: float
+) -> dict[str, Any]:
     """The body of a PATCH from 1.6.0 on. A rebuild has no counters, and says why there was one."""
     rebuilt = outcome == "full_rebuild"
     counters: dict[str, Any] = dict.fromkeys(COUNTERS.split(), None if rebuilt else 0)
+    if not behaviour.paged:
+        del counters["redated_chunks"]
     if outcome == "unchanged":
         counters |= {"kept_chunks": 1, "total_chunks": 1}
     if outcome == "incremental":

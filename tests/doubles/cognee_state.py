@@ -10,7 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.doubles.cognee_wire import Behaviour, extension_of, name_of, nothing_to_update, stamp, unreadable
@@ -135,7 +135,7 @@ class Store:
         known = {row.md5: row.id for row in dataset.rows.values() if row.owner == user.id}
         rows = {at: self._row(user, upload) for at, upload in enumerate(uploads) if upload.md5 not in known}
         for row in self.random.sample(list(rows.values()), len(rows)):
-            row.created = row.updated = self.clock()
+            self._date(row)
             dataset.rows.setdefault(row.id, row)
         dataset.ran = True
         first: dict[str, str] = {}
@@ -146,16 +146,22 @@ class Store:
     def put(self, user: User, dataset: Dataset, upload: Upload) -> Row:
         """Write a row whatever is there already: how duplicates and what others wrote come about."""
         row = self._row(user, upload)
-        row.created = row.updated = self.clock()
+        self._date(row)
         dataset.ran = True
         dataset.rows[row.id] = row
         return row
+
+    def _date(self, row: Row) -> None:
+        """An add updates what it has just created, so the two times differ from the start."""
+        row.created = self.clock()
+        row.updated = row.created + timedelta(milliseconds=8)
 
     def _row(self, user: User, upload: Upload, row_id: str | None = None) -> Row:
         try:
             text = upload.content.decode()
         except UnicodeDecodeError as fault:
-            raise unreadable(upload.filename, fault) from None
+            named = self.behaviour.names_the_unreadable
+            raise unreadable(upload.filename, fault, named=named) from None
         fresh = str(uuid.uuid4())
         if not self.behaviour.rows_of_their_own:
             fresh = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{upload.md5}{user.id}"))
@@ -208,7 +214,10 @@ class Store:
         for row in dataset.rows.values():
             due = row.chunks is None
             if due:
-                row.chunks, row.updated = list(_chunks(row)), self.clock()
+                row.chunks, row.updated = (
+                    list(_chunks(row)),
+                    max(self.clock(), row.updated + timedelta(milliseconds=8)),
+                )
             done.append((due, row.id))
         dataset.ran = dataset.cognified = self.cognified = True
         self.cognify_runs.append((dataset.id, sum(due for due, _ in done)))

@@ -55,6 +55,7 @@ class Behaviour:
     refuses_changed: bool  # an add of changed bytes under a known name is 409
     paged: bool  # the listing has limit, offset, a count and dataSize; newest first
     typed_add_errors: bool  # an add to an unknown dataset is 403, not 500
+    names_the_unreadable: bool  # bytes that are no text are 415, not 500
     explains_401: bool
     update: str  # "recreates", "resets" or "keeps" the row
     scores: bool
@@ -70,6 +71,7 @@ class Behaviour:
             refuses_changed=number >= (1, 6, 0),
             paged=number >= (1, 6, 1),
             typed_add_errors=number >= (1, 5, 3),
+            names_the_unreadable=number >= (1, 6, 1),
             explains_401=number >= (1, 6, 2),
             update="keeps" if number >= (1, 6, 0) else "resets" if number >= (1, 5, 0) else "recreates",
             scores=number >= (1, 6, 0),
@@ -156,7 +158,9 @@ def already_exists(conflicts: list[tuple[str, str]], dataset: str) -> PlainError
     return PlainError(409, "Document already exists; use the update endpoint", detail)
 
 
-def unreadable(filename: str, fault: UnicodeDecodeError) -> ApiError:
+def unreadable(filename: str, fault: UnicodeDecodeError, *, named: bool) -> ApiError | PlainError:
+    if not named:
+        return PlainError(500, "Internal server error", str(fault))
     message = (
         f"'{filename}' cannot be read as text: decoding it as utf-8 failed ({fault.reason} at byte {fault.start}). "
         "Its content was detected as plain text, but the bytes are binary, so no cognee loader can read this file. "

@@ -236,11 +236,19 @@ def test_an_add_without_a_file_a_dataset_or_text_is_refused(make: Make) -> None:
         500,
         "Dataset name cannot contain spaces or dots.",
     )
-    unreadable = caller.add(("k.json", b"\xff\xfe"))
-    assert unreadable.status_code == 415
-    assert unreadable.json()["detail"].endswith("[UnreadableFileContentError]")
     assert caller.add(("..", b"1")).status_code == 500
     assert caller.added(("k.json", b"1"), datasetId="", datasetName="fresh")
+    assert caller.rows() == []
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "word"),
+    [("1.6.0", 500, "codec can't decode byte"), ("1.6.5", 415, "[UnreadableFileContentError]")],
+)
+def test_bytes_that_are_no_text_are_refused(make: Make, version: str, status: int, word: str) -> None:
+    _, caller = make(version)
+    answer = caller.add(("k.json", b"\xff\xfe"))
+    assert (answer.status_code, word in answer.json()["detail"]) == (status, True)
     assert caller.rows() == []
 
 

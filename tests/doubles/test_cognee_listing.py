@@ -91,7 +91,7 @@ def test_up_to_1_6_0_the_listing_is_whole_and_by_size_alone(make: Make) -> None:
     assert len(rows) == 251
     assert rows[0]["name"] == "big"
     assert [row["id"] for row in rows] != [row["id"] for row in caller.rows()]
-    assert caller.http.get(f"{caller.data}/count").status_code in {404, 405}
+    assert caller.http.get(f"{caller.data}/count").status_code == 405  # as DELETE has that path
 
 
 @pytest.mark.parametrize(("what", "missed", "twice"), [("add", 0, 1), ("delete", 1, 0)])

@@ -70,6 +70,15 @@ def test_a_patch_of_a_cognified_row_keeps_its_metadata_unless_it_rebuilds(make: 
         assert (row["name"], set(row["externalMetadata"])) == (named, keys)
 
 
+def test_the_time_of_an_update_is_not_that_of_a_change(make: Make) -> None:
+    _, caller = make()
+    caller.added(("k.json", b"one"))
+    (row,) = caller.rows()
+    assert row["updatedAt"] > row["createdAt"]
+    caller.cognify()
+    assert caller.rows()[0]["updatedAt"] > row["updatedAt"]
+
+
 def test_a_patch_cognifies_the_whole_dataset(make: Make) -> None:
     double, caller = make()
     double.seed("notes", 5)
