@@ -186,12 +186,14 @@ def stats(args: Namespace, output: Output) -> int:
     if output.json:
         output.document(plain(found))
         return 0
-    sessions = counted(found["sessions"], "session")
-    output.line(f"user {found['user_id']}: {counted(found['total'], 'record')}, and {sessions}")
+    sessions = "" if found["sessions"] is None else f", and {counted(found['sessions'], 'session')}"
+    output.line(f"user {found['user_id']}: {counted(found['total'], 'record')}{sessions}")
     rows = [
-        ("topics", f"{found['topics']:,}"),
-        ("revisions", f"{found['revisions']:,}"),
-        ("pinned", f"{found['pinned']:,}"),
+        *[
+            (name, f"{found[name]:,}")
+            for name in ("topics", "revisions", "pinned")
+            if found[name] is not None
+        ],
         ("oldest", when(found["oldest"])),
         ("newest", when(found["newest"])),
     ]

@@ -108,7 +108,7 @@ CLAUSES: Final = (
     # what Q is about: search
     Clause("Q-01", "A word finds the texts that hold it.", ("search", "word_search")),
     Clause("Q-02", "Words are found in title, content, key and tags.", ("search",)),
-    Clause("Q-03", "Records that hold all words come first.", ("search",)),
+    Clause("Q-03", "Records that hold all words come first.", ("search", "word_search")),
     Clause("Q-04", "Records that hold some of the words are found too.", ("search",)),
     Clause("Q-05", "Stop words in a question neither find nor prevent.", ("search", "word_search")),
     Clause("Q-06", "A query of stop words alone finds the texts that hold them.", ("search", "word_search")),

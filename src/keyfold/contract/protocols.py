@@ -76,6 +76,15 @@ class Engine(Protocol):
 
 
 @runtime_checkable
+class Whole(Protocol):
+    """An engine that reads all it holds at once, where reading namespace by namespace would cost far more."""
+
+    def everything(self) -> list[Record]:
+        """All records of all namespaces, sessions too, in the order (namespace, kind, minted, key)."""
+        ...
+
+
+@runtime_checkable
 class AsyncEngine(Protocol):
     """The same, awaited."""
 

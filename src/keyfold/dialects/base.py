@@ -110,6 +110,10 @@ class Dialect(Protocol):
         """Every shelf that holds anything of ours."""
         ...
 
+    def everything(self) -> Plan[list[tuple[Shelf, Row]]]:
+        """Every row of every shelf: what an export reads."""
+        ...
+
     def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
         """How many rows a shelf holds, and the rows where they came along."""
         ...
@@ -167,6 +171,12 @@ class BaseDialect:
         # In this order there is never a moment without the record, and the newest wins meanwhile.
         yield from self.insert(shelf, [payload])
         yield from self.remove(shelf, rows)
+
+    def everything(self) -> Plan[list[tuple[Shelf, Row]]]:
+        found: list[tuple[Shelf, Row]] = []
+        for shelf in (yield from self.shelves()):
+            found += [(shelf, row) for row in (yield from self.rows(shelf))]
+        return found
 
     def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
         rows = yield from self.rows(shelf, texts=False)

@@ -149,6 +149,15 @@ def count(dialect: Dialect, namespace: str, reach: Reach, now: datetime) -> Plan
     )
 
 
+def everything(dialect: Dialect, now: datetime) -> Plan[list[Record]]:
+    """All records of all namespaces, sessions too, in the order of an export: one reading of the whole service."""
+    shelves: dict[Shelf, list[Row]] = {}
+    for shelf, row in (yield from dialect.everything()):
+        shelves.setdefault(shelf, []).append(row)
+    records = [record for shelf, rows in shelves.items() for record in living(rows, shelf, now)]
+    return sorted(records, key=lambda record: _place(record, "key"))
+
+
 def namespaces(dialect: Dialect, prefix: str) -> Plan[list[str]]:
     """The names that hold anything."""
     names = {shelf.namespace for shelf in (yield from dialect.shelves())}

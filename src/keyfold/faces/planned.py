@@ -88,6 +88,9 @@ class Plans:
     def namespaces(self, prefix: str) -> Plan[list[str]]:
         return keyed_reads.namespaces(self.dialect, prefix)
 
+    def everything(self) -> Plan[list[Record]]:
+        return keyed_reads.everything(self.dialect, self.now())
+
     def history(self, ref: Ref) -> Plan[Past]:
         return keyed_reads.history(self.dialect, ref, self.now())
 
@@ -132,6 +135,10 @@ class PlannedEngine:
 
     def history(self, ref: Ref) -> Past:
         return self._run(self.plans.history(ref))
+
+    def everything(self) -> list[Record]:
+        """All records of all namespaces in the order of an export, in one reading of the service."""
+        return self._run(self.plans.everything())
 
     def health(self) -> Health:
         return self._run(self.plans.health())
@@ -180,6 +187,10 @@ class AsyncPlannedEngine:
 
     async def history(self, ref: Ref) -> Past:
         return await self._run(self.plans.history(ref))
+
+    async def everything(self) -> list[Record]:
+        """All records of all namespaces in the order of an export, in one reading of the service."""
+        return await self._run(self.plans.everything())
 
     async def health(self) -> Health:
         return await self._run(self.plans.health())

@@ -185,7 +185,16 @@ def mem_topics(
     where = Filter(topic_prefix=checks.text("prefix", prefix, checks.MAX_NAME_BYTES, blank=True) or None)
     size = checks.whole("limit", limit, 1, checks.MAX_BATCH)
     page = yield from calls.page(
-        Query(user, core.reach(reach), (OBSERVATION,), where, order="key", keyed_only=True, limit=size)
+        Query(
+            user,
+            core.reach(reach),
+            (OBSERVATION,),
+            where,
+            order="key",
+            keyed_only=True,
+            limit=size,
+            texts=False,
+        )
     )
     topics = tuple(
         Topic(item.key, item.title, item.type, item.revision_count, item.updated_at, item.id, item.namespace)
@@ -334,7 +343,7 @@ def mem_stats(core: Core, user_id: str, *, reach: Reach = "exact") -> Plan[dict[
         "topics": counts.keyed,
         "pinned": counts.pinned,
         "revisions": counts.revisions,
-        "sessions": counts.by_kind.get(SESSION, 0),
+        "sessions": counts.by_kind.get(SESSION, 0) if core.capabilities.session_activity else None,
         "oldest": counts.oldest,
         "newest": counts.newest,
     }

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from keyfold.contract.intents import Intent, Query, Ref, key_position
-from keyfold.contract.protocols import Engine
+from keyfold.contract.protocols import Engine, Whole
 from keyfold.model import Record
 from keyfold.portability.drafts import State
 
@@ -48,10 +48,29 @@ def held_at(engine: Engine, addresses: Iterable[Address]) -> dict[Address, Recor
         groups.setdefault(address[:3], []).append(address.key)
     found: dict[Address, Record] = {}
     for (namespace, kind, minted), keys in groups.items():
+        if isinstance(
+            engine, Whole
+        ):  # a service: each page of ours would be a reading of the whole namespace
+            found.update(_listed(engine, namespace, kind, minted, keys))
+            continue
         group = _Group(engine, namespace, kind, minted, sorted(set(keys)), found)
         if group.probe():
             group.read()
     return found
+
+
+def _listed(
+    engine: Engine, namespace: str, kind: str, minted: bool, keys: list[str]
+) -> dict[Address, Record]:
+    """What is held of these keys; a few are looked up, more are read from the listing."""
+    if len(keys) <= SHORTEST:
+        refs = [Ref(namespace, key=key, kind=kind, minted=minted) for key in keys]
+        records = [record for record in map(engine.get, refs) if record is not None]
+    else:
+        page = engine.page(Query(namespace, kinds=(kind,), order="key", limit=1 << 40, want_total=False))
+        wanted = set(keys)
+        records = [record for record in page.items if record.minted == minted and record.key in wanted]
+    return {Address(namespace, kind, minted, record.key): record for record in records}
 
 
 class _Group:

@@ -16,13 +16,14 @@ from typing import Any, Final
 
 from keyfold.clock import to_text
 from keyfold.contract.intents import Query, Ref
-from keyfold.contract.protocols import Engine
+from keyfold.contract.protocols import Engine, Whole
 from keyfold.errors import StoreError
 from keyfold.model import KINDS, Record, Revision
 
 FORMAT: Final = "keyfold"
 VERSION: Final = 1
 PAGE: Final = 500
+WHOLE: Final = 1 << 40
 
 
 def export(
@@ -31,12 +32,11 @@ def export(
     """The lines of an export, each with its line end; of one namespace, or of all. `kinds` counts them by kind."""
     yield _line({"format": FORMAT, "version": VERSION})
     total = 0
-    for name in sorted(engine.namespaces()) if namespace is None else [namespace]:
-        for record, past in records_of(engine, name):
-            total += 1
-            if kinds is not None:
-                kinds[record.kind] = kinds.get(record.kind, 0) + 1
-            yield _line(record_form(record, past))
+    for record, past in _everything(engine) if namespace is None else records_of(engine, namespace):
+        total += 1
+        if kinds is not None:
+            kinds[record.kind] = kinds.get(record.kind, 0) + 1
+        yield _line(record_form(record, past))
     yield _line({"end": FORMAT, "records": total})
 
 
@@ -73,19 +73,35 @@ def export_file(
     return lines
 
 
+def _everything(engine: Engine) -> Iterator[tuple[Record, tuple[Revision, ...]]]:
+    """All records, as `records_of` gives those of one namespace."""
+    if isinstance(engine, Whole):
+        for record in engine.everything():
+            yield from _with_past(engine, record)
+        return
+    for name in sorted(engine.namespaces()):
+        yield from records_of(engine, name)
+
+
+def _with_past(engine: Engine, record: Record) -> Iterator[tuple[Record, tuple[Revision, ...]]]:
+    if record.revision_count == 1 or not engine.capabilities.history:
+        yield record, ()
+        return
+    past = engine.history(Ref(record.namespace, id=record.id, kind=record.kind))
+    if past.record is not None:  # it may have been forgotten since it was read
+        yield past.record, tuple(item for item in reversed(past.revisions) if not item.is_current)
+
+
 def records_of(engine: Engine, namespace: str) -> Iterator[tuple[Record, tuple[Revision, ...]]]:
     """A namespace's records of every kind in order of kind and key, each with its earlier states, oldest first."""
     position: str | None = None
+    # a service is read whole for each page, so there is but one
+    size = WHOLE if isinstance(engine, Whole) else PAGE
     while True:
-        query = Query(namespace, kinds=KINDS, order="key", position=position, limit=PAGE, want_total=False)
+        query = Query(namespace, kinds=KINDS, order="key", position=position, limit=size, want_total=False)
         page = engine.page(query)
         for record in page.items:
-            if record.revision_count == 1 or not engine.capabilities.history:
-                yield record, ()
-                continue
-            past = engine.history(Ref(namespace, id=record.id, kind=record.kind))
-            if past.record is not None:  # it may have been forgotten since the page was read
-                yield past.record, tuple(item for item in reversed(past.revisions) if not item.is_current)
+            yield from _with_past(engine, record)
         if page.position is None:
             return
         position = page.position

@@ -22,7 +22,7 @@ class Endpoint:
 
 
 def endpoint(url: str, *, scheme: str, allow_plain: bool = False) -> Endpoint:
-    """Read the address of a store's URL. `scheme` is http or https.
+    """Read the address of a store's URL. `scheme` is http, https, or empty: https, but http to this machine.
 
     A user or password in it is refused: credentials come from the environment or a callable, so that a URL can be
     logged. http:// goes to this machine only, unless `allow_plain`.
@@ -33,7 +33,7 @@ def endpoint(url: str, *, scheme: str, allow_plain: bool = False) -> Endpoint:
     if any(ord(character) <= 32 or ord(character) == 127 for character in url):
         raise InvalidRequest("store", "has white space or control characters in its address")
     try:
-        parts = urlsplit(f"{scheme}://{rest[1]}")
+        parts = urlsplit(f"//{rest[1]}")
         host, port = parts.hostname, parts.port
     except ValueError:
         raise InvalidRequest("store", "has an address that cannot be read: check host and port") from None
@@ -47,6 +47,7 @@ def endpoint(url: str, *, scheme: str, allow_plain: bool = False) -> Endpoint:
         raise InvalidRequest(
             "store", "has a query or a fragment, which an address of a service does not have"
         )
+    scheme = scheme or ("http" if _loopback(host) else "https")
     if scheme == "http" and not allow_plain and not _loopback(host):
         raise InvalidRequest(
             "store", f"{_PLAIN}: use https, or set KEYFOLD_ALLOW_HTTP=1 when the network between is yours"

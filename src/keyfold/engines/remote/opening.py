@@ -10,6 +10,7 @@ from typing import Final
 from keyfold.clock import Clock
 from keyfold.dialects.base import Dialect
 from keyfold.dialects.mem0_oss import Mem0Oss
+from keyfold.dialects.mem0_platform import Mem0Platform
 from keyfold.engines.remote.credential import Credential
 from keyfold.engines.remote.endpoint import Endpoint, endpoint
 from keyfold.engines.remote.transport import AwaitedTransport, BlockingTransport
@@ -25,19 +26,24 @@ class Service:
     dialect: Callable[[], Dialect]
     variables: tuple[str, ...]
     header: Callable[[str], tuple[str, str]]
-    secure: bool  # https, else http
+    scheme: str = ""  # http or https; empty: https, but http to this machine
 
 
 def _api_key(key: str) -> tuple[str, str]:
     return "X-API-Key", key
 
 
+def _token(key: str) -> tuple[str, str]:
+    return "Authorization", f"Token {key}"
+
+
 SERVICES: Final[dict[str, Service]] = {
+    "mem0": Service(Mem0Platform, ("KEYFOLD_API_KEY", "MEM0_API_KEY"), _token),
     "mem0+http": Service(
-        Mem0Oss, ("KEYFOLD_API_KEY", "MEM0_API_KEY", "ADMIN_API_KEY"), _api_key, secure=False
+        Mem0Oss, ("KEYFOLD_API_KEY", "MEM0_API_KEY", "ADMIN_API_KEY"), _api_key, scheme="http"
     ),
     "mem0+https": Service(
-        Mem0Oss, ("KEYFOLD_API_KEY", "MEM0_API_KEY", "ADMIN_API_KEY"), _api_key, secure=True
+        Mem0Oss, ("KEYFOLD_API_KEY", "MEM0_API_KEY", "ADMIN_API_KEY"), _api_key, scheme="https"
     ),
 }
 
@@ -61,7 +67,7 @@ def _parts(url: str, scheme: str, config: Config) -> tuple[Service, Endpoint, Ca
     if service is None:
         raise InvalidRequest("store", f"{scheme}: is not a known scheme; services are {', '.join(SERVICES)}")
     plain = os.environ.get("KEYFOLD_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
-    where = endpoint(url, scheme="https" if service.secure else "http", allow_plain=plain)
+    where = endpoint(url, scheme=service.scheme, allow_plain=plain)
     credential = Credential(config.credential, service.variables)
 
     def headers() -> dict[str, str]:
