@@ -6,19 +6,27 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 EXTRAS ?= all
+COGNEE := .venv-cognee
+MEM0   := .venv-mem0
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test torture tour lint format bench clean
+.PHONY: help test torture live live-cloud tour lint format bench clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 test: $(VENV)/.test ## Run the tests (ARGS="-k name" passes options on)
 	@$(BIN)/python -m pytest -q -n auto $(ARGS)
 
 torture: $(VENV)/.test ## Put a store through years in minutes (ARGS="--scale 0.1" for a tenth)
 	@$(BIN)/python -m tests.torture $(ARGS)
+
+live: $(VENV)/.test $(COGNEE)/.ready $(MEM0)/.ready ## Test against real servers, Cognee and Mem0, each installed once (2 GB)
+	@KEYFOLD_COGNEE_VENV=$(COGNEE) KEYFOLD_MEM0_VENV=$(MEM0) $(BIN)/python -m pytest -q tests/live $(ARGS)
+
+live-cloud: $(VENV)/.test ## Test against accounts of the hosted services, where the environment has their keys
+	@$(BIN)/python -m pytest -q tests/live_cloud $(ARGS)
 
 tour: $(VENV)/.core ## See Keyfold at work in a minute, in a store of its own
 	@$(BIN)/keyfold tour $(ARGS)
@@ -38,7 +46,7 @@ bench: $(VENV)/.test ## Measure, and write bench/results.md (BENCH_FULL=1: at 1,
 	@$(BIN)/python bench/run.py $(ARGS)
 
 clean: ## Remove the virtual environment, caches and builds
-	rm -rf $(VENV) .venv-peers dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COGNEE) $(MEM0) .venv-peers dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --clear: an environment that was interrupted half-way is made again.
@@ -70,4 +78,11 @@ $(VENV)/.test: pyproject.toml $(VENV)/.pip
 $(VENV)/.dev: pyproject.toml $(VENV)/.test
 	@echo "Installing the linters"
 	@$(PIP) install --group dev
+	@touch $@
+
+# The servers of `make live`, each in an environment of its own: what they pin would fight over one.
+.venv-%/.ready: tests/live/requirements-%.txt | $(VENV)/.made
+	@echo "Installing the real $* into .venv-$* (Cognee takes two minutes)"
+	@$(BIN)/python -m venv --clear .venv-$*
+	@.venv-$*/bin/python -m pip --disable-pip-version-check -qq install --requirement $<
 	@touch $@

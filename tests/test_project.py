@@ -47,7 +47,7 @@ def project_files() -> list[Path]:
         names = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
         paths = [ROOT / name for name in names if name]
     else:
-        paths = [path for path in ROOT.rglob("*") if ".venv" not in path.parts]
+        paths = [path for path in ROOT.rglob("*") if not any(part.startswith(".venv") for part in path.parts)]
     return sorted(path for path in paths if path.is_file())
 
 
