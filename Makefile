@@ -82,7 +82,7 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.test
 
 # The servers of `make live`, each in an environment of its own: what they pin would fight over one.
 .venv-%/.ready: tests/live/requirements-%.txt | $(VENV)/.made
-	@echo "Installing the real $* into .venv-$* (Cognee takes two minutes)"
+	@echo "Installing the real $* into .venv-$*: a minute or two"
 	@$(BIN)/python -m venv --clear .venv-$*
 	@.venv-$*/bin/python -m pip --disable-pip-version-check -qq install --requirement $<
 	@touch $@

@@ -6,6 +6,7 @@ They need installations of their own, which `make live` makes; without one a tes
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,14 @@ from tests.live import cognee_server, mem0_server
 from tests.live.processes import Server, free_port, installed
 
 REPORT: list[str] = []  # what is printed below the results: the versions, and how long each took to start
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have a run that is told to end take its servers down with it, as one that is interrupted does."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ignored, where a shell started it in the background
 
 
 def serve(
@@ -40,7 +49,7 @@ def serve(
         ended = time.monotonic()
         REPORT.append(
             f"{name} ({distribution} {version}): ready after {ready - begun:.1f} s,"
-            f" tested for {stopping - ready:.1f} s, stopped in {ended - stopping:.1f} s"
+            f" up for {stopping - ready:.1f} s, stopped in {ended - stopping:.1f} s"
         )
 
 

