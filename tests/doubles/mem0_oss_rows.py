@@ -252,10 +252,10 @@ def store_filters(filters: dict[str, Any]) -> dict[str, Any]:
     AND is flattened into one level, so that its later clauses override earlier ones and even the outer id; an AND
     inside an OR becomes a look at a key called AND.
     """
-    effective = {
-        key: entity_id(value, key) if key in IDS else value
-        for key, value in filters.items()
-    }  # fmt: skip
+    effective = dict(filters)
+    for key in IDS:
+        if effective.get(key) is not None:
+            effective[key] = entity_id(effective[key], key)
     if not any(key in effective for key in IDS):
         raise ValueError(
             "filters must contain at least one of: user_id, agent_id, run_id. Example: filters={'user_id': 'u1'}"
@@ -298,7 +298,7 @@ def _merge(target: dict[str, Any], conditions: dict[str, Any]) -> dict[str, Any]
                     raise ValueError(f"Unsupported metadata filter operator: {operator}")
         if isinstance(value, dict) and isinstance(target.get(key), dict):
             target[key] = target[key] | value
-        else:
+        elif value != {}:
             target[key] = value
     return target
 
