@@ -45,9 +45,11 @@ from tests.doubles.cognee_wire import (
     already_exists,
     denied,
     missing,
+    no_file,
     no_such_data,
     not_accessible,
     openapi,
+    untyped,
     uuid_of,
 )
 from tests.doubles.serving import Double
@@ -172,7 +174,10 @@ class CogneeDouble(Double):
                 return JSONResponse({"detail": detail}, 401)
             try:
                 result = await handler(request, user)
-            except (ApiError, PlainError, Invalid) as fault:
+            except ApiError as fault:
+                typed = self.behaviour.typed_errors
+                return fault.answer() if typed else untyped(request.url.path, fault).answer()
+            except (PlainError, Invalid) as fault:
                 return fault.answer()
             return result if isinstance(result, Response) else JSONResponse(result)
 
@@ -298,7 +303,7 @@ class CogneeDouble(Double):
             uploads = await uploads_of(form, self.behaviour)
             background = str(form.get("run_in_background", "")).lower() in {"1", "true", "on", "yes"}
         if not uploads:
-            raise PlainError(400, "Provide at least one file in 'data' or one entry in 'raw_data'.")
+            raise no_file(told=self.behaviour.refuses_no_file)
         dataset = self._to_add_to(user, dataset_id, name)
         extensions = {"txt", "json"} if self.conflict_on_json else {"txt"}
         conflicts = self.store.conflicts(user, dataset, uploads, extensions)
@@ -311,13 +316,7 @@ class CogneeDouble(Double):
 
     def _to_add_to(self, user: User, dataset_id: str, name: str) -> Dataset:
         if dataset_id:
-            try:
-                return self._mine(user, dataset_id, "write")
-            except ApiError as fault:
-                if self.behaviour.typed_add_errors:
-                    raise
-                detail = f"{fault.name}: {fault.message} (Status code: {fault.status})"
-                raise PlainError(500, "Internal server error", detail) from None
+            return self._mine(user, dataset_id, "write")
         if "." in name or " " in name:
             raise PlainError(500, "Internal server error", "Dataset name cannot contain spaces or dots.")
         return self.store.dataset(user, name)[0]

@@ -70,8 +70,10 @@ async def uploads_of(form: FormData, behaviour: Behaviour) -> list[Upload]:
         return files
     labels = labels_of(_text(form, "labels"))
     metadata = metadata_of(_text(form, "external_metadata"))
-    labels = paired(labels, len(files), "label", "LabelCountMismatchError")
-    metadata = paired(metadata, len(files), "external_metadata entry", "ExternalMetadataCountMismatchError")
+    count, items = len(files), behaviour.refuses_no_file
+    labels = paired(labels, count, "label", "LabelCountMismatchError", items=items)
+    error = "ExternalMetadataCountMismatchError"
+    metadata = paired(metadata, count, "external_metadata entry", error, items=items)
     return [
         Upload(file.filename, file.content, label, entry)
         for file, label, entry in zip(files, labels, metadata, strict=True)
@@ -113,7 +115,7 @@ def update_result(
     """The body of a PATCH from 1.6.0 on. A rebuild has no counters, and says why there was one."""
     rebuilt = outcome == "full_rebuild"
     counters: dict[str, Any] = dict.fromkeys(COUNTERS.split(), None if rebuilt else 0)
-    if not behaviour.paged:
+    if not behaviour.redated:
         del counters["redated_chunks"]
     if outcome == "unchanged":
         counters |= {"kept_chunks": 1, "total_chunks": 1}

@@ -81,7 +81,7 @@ def _asked_for(store: Store, user: User, ids: Sequence[str], names: Sequence[str
     if names:
         found = [dataset for dataset in mine if dataset.name in names and dataset.owner == user.id]
         if not found:
-            raise no_dataset_named(list(names))
+            raise no_dataset_named(list(names), told=store.behaviour.typed_errors)
         return found
     return mine
 
@@ -116,7 +116,7 @@ def recall(store: Store, user: User, body: Any) -> list[dict[str, Any]]:
         raise PlainError(
             422, f"Invalid recall request. If a scope was given, valid values are: {scopes}", bare=True
         )
-    if not any(dataset.ran for dataset in question.datasets):
+    if store.behaviour.typed_errors and not any(dataset.ran for dataset in question.datasets):
         return [WARMING_UP]
     if not store.multi_tenant:
         # One store for all: whatever it finds is labelled with the one dataset that was asked for.
@@ -135,7 +135,8 @@ def _shared_store(store: Store, question: Question) -> list[tuple[Row, Chunk, fl
         if not question.datasets:
             return []
         asked = question.datasets[0]
-        raise no_memory_in(asked.name, asked.id, "No data found in the system, please add data first.")
+        why, named = "No data found in the system, please add data first.", store.behaviour.typed_errors
+        raise no_memory_in(asked.name, asked.id, why, named=named)
     return store.nearest(list(store.datasets.values()), question.query, question.top)
 
 
@@ -157,7 +158,7 @@ def _own_stores(
     if found and all(error for _, _, error in found):
         dataset, _, error = found[0]
         if len(found) == 1:
-            raise no_memory_in(dataset.name, dataset.id, str(error))
+            raise no_memory_in(dataset.name, dataset.id, str(error), named=True)
         lines = "\n".join(f"- '{dataset.name}' (id: {dataset.id}): {error}" for dataset, _, error in found)
         message = f"No searchable memory in any of the {len(found)} searched datasets:\n{lines}"
         raise ApiError(404, "NoDataError", message)

@@ -54,9 +54,13 @@ class Behaviour:
     source_uri: bool  # `_cognee` is put into every externalMetadata
     refuses_changed: bool  # an add of changed bytes under a known name is 409
     paged: bool  # the listing has limit, offset, a count and dataSize; newest first
-    typed_add_errors: bool  # an add to an unknown dataset is 403, not 500
+    typed_errors: (
+        bool  # adds, forgets and cognifies of unknown datasets are 403, not 500; searches name theirs
+    )
+    refuses_no_file: bool  # an add without a file is 400, not 500; and how labels are counted is worded anew
     names_the_unreadable: bool  # bytes that are no text are 415, not 500
     explains_401: bool
+    redated: bool  # the result of a PATCH has one counter more
     update: str  # "recreates", "resets" or "keeps" the row
     scores: bool
 
@@ -70,9 +74,11 @@ class Behaviour:
             source_uri=number >= (1, 5, 4),
             refuses_changed=number >= (1, 6, 0),
             paged=number >= (1, 6, 1),
-            typed_add_errors=number >= (1, 5, 3),
+            typed_errors=number >= (1, 6, 0),
+            refuses_no_file=number >= (1, 5, 4),
             names_the_unreadable=number >= (1, 6, 1),
             explains_401=number >= (1, 6, 2),
+            redated=number >= (1, 6, 3),
             update="keeps" if number >= (1, 6, 0) else "resets" if number >= (1, 5, 0) else "recreates",
             scores=number >= (1, 6, 0),
         )
@@ -122,6 +128,23 @@ def not_accessible(dataset: str) -> ApiError:
     return ApiError(401, "UnauthorizedDataAccessError", f"Dataset {dataset} not accessible.")
 
 
+def untyped(path: str, fault: ApiError) -> ApiError | PlainError:
+    """What some routes made of an error with a class up to 1.5.4: a 500, the status left in its words at best."""
+    if fault.status in {403, 404} and path.endswith("/forget"):
+        return PlainError(500, "An error occurred during deletion.", bare=True)
+    if fault.status in {403, 404} and path.endswith(("/add", "/cognify")):
+        detail = f"{fault.name}: {fault.message} (Status code: {fault.status})"
+        return PlainError(500, "Internal server error", detail)
+    return fault
+
+
+def no_file(*, told: bool) -> PlainError:
+    if told:
+        return PlainError(400, "Provide at least one file in 'data' or one entry in 'raw_data'.")
+    detail = "IngestionError: Data type not supported: <class 'cognee.modules.data.models.Data.Data'> (Status code: 415)"
+    return PlainError(500, "Internal server error", detail)
+
+
 def no_such_data(data: str, dataset: str) -> ApiError:
     return ApiError(404, "DataNotFoundError", f"Data ({data}) not found in dataset ({dataset}).")
 
@@ -134,11 +157,14 @@ def nothing_to_update(data: str, dataset: str) -> ApiError:
     return ApiError(404, "UpdateTargetNotFoundError", message)
 
 
-def no_memory_in(name: str, dataset: str, why: str) -> ApiError:
-    return ApiError(404, "NoDataError", f"No searchable memory in dataset '{name}' (id: {dataset}): {why}")
+def no_memory_in(name: str, dataset: str, why: str, *, named: bool) -> ApiError:
+    where = f"No searchable memory in dataset '{name}' (id: {dataset}): "
+    return ApiError(404, "NoDataError", f"{where if named else ''}{why}")
 
 
-def no_dataset_named(names: list[str]) -> ApiError:
+def no_dataset_named(names: list[str], *, told: bool) -> ApiError:
+    if not told:
+        return ApiError(404, "DatasetNotFoundError", "No datasets found.")
     message = (
         f"Dataset(s) not found: {', '.join(map(repr, names))}. Dataset names resolve only among the datasets you "
         "own in the current tenant; pass dataset_ids for datasets shared with you."
@@ -259,17 +285,15 @@ def metadata_of(text: str | None) -> list[dict[str, Any] | None]:
     return [entry or None for entry in parsed]
 
 
-def paired(entries: list[Any], files: int, what: str, error: str) -> list[Any]:
+def paired(entries: list[Any], files: int, what: str, error: str, *, items: bool) -> list[Any]:
     """One entry a file. A list without a word in it counts as none, whatever its length."""
     if not any(entries):
         return [None] * files
     if len(entries) != files:
         noun = {"label": "labels", "external_metadata entry": "entries"}[what]
-        message = (
-            f"Provide one {what} per data item (uploads first, then raw_data entries): "
-            f"got {len(entries)} {noun} for {files} items."
-        )
-        raise ApiError(400, error, message)
+        unit = "data item (uploads first, then raw_data entries)" if items else "uploaded file"
+        got = f"got {len(entries)} {noun} for {files} {'items' if items else 'files'}."
+        raise ApiError(400, error, f"Provide one {what} per {unit}: {got}")
     return entries
 
 

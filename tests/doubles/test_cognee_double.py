@@ -252,8 +252,16 @@ def test_bytes_that_are_no_text_are_refused(make: Make, version: str, status: in
     assert caller.rows() == []
 
 
-def test_an_add_to_an_unknown_dataset_is_500_up_to_1_5_2(make: Make) -> None:
-    _, caller = make("1.5.2")
-    answer = caller.add(("k.json", b"1"), datasetId=NOBODY)
-    assert answer.status_code == 500
-    assert "(Status code: 403)" in answer.json()["detail"]
+@pytest.mark.parametrize("version", ["1.4.2", "1.5.2", "1.5.4"])
+def test_unknown_datasets_are_500_up_to_1_5_4_where_something_is_written(make: Make, version: str) -> None:
+    _, caller = make(version)
+    for answer in (
+        caller.add(("k.json", b"1"), datasetId=NOBODY),
+        caller.http.post("/cognify", json={"datasetIds": [NOBODY]}),
+    ):
+        assert answer.status_code == 500
+        assert "(Status code: 403)" in answer.json()["detail"]
+    forgotten = caller.http.post("/forget", json={"datasetId": NOBODY})
+    assert (forgotten.status_code, forgotten.json()) == (500, {"error": "An error occurred during deletion."})
+    assert caller.http.get(f"/datasets/{NOBODY}/data").status_code == 403
+    assert caller.add().status_code == (400 if version == "1.5.4" else 500)

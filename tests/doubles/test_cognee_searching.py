@@ -183,6 +183,20 @@ def test_with_tenants_a_search_stays_in_its_datasets_and_tells_which_were_not_se
     assert caller.ask("recall").json() == []
 
 
+def test_up_to_1_5_recall_warms_nothing_up_and_names_no_dataset(make: Make) -> None:
+    _, caller = make("1.5.2")
+    for where in ("search", "recall"):
+        answer = caller.ask(where)
+        message = "No data found in the system, please add data first. [NoDataError]"
+        assert (answer.status_code, answer.json()) == (404, {"detail": message})
+    other = caller.beside("other")
+    other.added(("theirs.json", b"feline"))
+    other.cognify()
+    assert [entry["dataset_id"] for entry in caller.ask("recall").json()] == [caller.dataset]
+    unknown = caller.ask("recall", datasetIds=None, datasets=["nope"])
+    assert unknown.json() == {"detail": "No datasets found. [DatasetNotFoundError]"}
+
+
 @pytest.mark.parametrize(("version", "scored"), [("1.4.2", False), ("1.5.2", False), ("1.6.5", True)])
 def test_a_score_is_a_distance_and_came_with_1_6(make: Make, version: str, scored: bool) -> None:
     _, caller = make(version)
