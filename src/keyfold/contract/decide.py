@@ -74,7 +74,8 @@ def check_revision(held: Record | None, intent: Intent) -> None:
 def fresh(intent: Intent, now: datetime) -> Record:
     """The first state of a record. Its id is the engine's to give."""
     load = intent.load
-    if intent.type is UNSET or intent.title is UNSET or intent.content is UNSET:
+    title = intent.title if intent.title is not UNSET else intent.new_title
+    if intent.type is UNSET or title is None or intent.content is UNSET:
         raise InvalidRequest("content", "a new record needs type, title and content")
     assert intent.key is not None, "the engine mints keys before it decides"
     if load is not None and max(load.revision, *[state.revision for state in load.past], 1) > MAX_REVISION:
@@ -86,7 +87,7 @@ def fresh(intent: Intent, now: datetime) -> Record:
         intent.key,
         intent.minted,
         intent.type,
-        intent.title,
+        title,
         intent.content,
         intent.metadata or {},
         intent.tags or (),
@@ -113,6 +114,11 @@ def material_changes(held: Record, intent: Intent) -> dict[str, Any]:
             value = _CLEARED[name]
         elif name == "metadata" and intent.mode == "update":
             value = merged(held.metadata, value)
+        elif name == "metadata" and intent.keeps != ():
+            kept = {
+                key: old for key, old in held.metadata.items() if intent.keeps is None or key in intent.keeps
+            }
+            value = {**kept, **value}
         if not _alike(name, getattr(held, name), value):
             changes[name] = value
         if name == "content" and intent.dedup_on == "content" and intent.mode == "upsert" and not changes:

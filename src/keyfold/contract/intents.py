@@ -88,7 +88,8 @@ class Intent:
     mode `upsert` saves (keyed, or unkeyed when `key` is None or `minted`); `append` writes what may never
     change (the same again is a replay, another text is Conflict); `update` patches an existing record (by
     `id` or key) and merges metadata; `load` imports. Fields left UNSET keep what the record has.
-    `expect_type`: the record must be of this type now, else NotFound.
+    `expect_type`: the record must be of this type now, else NotFound. `new_title`: the title of a new record
+    where `title` is UNSET. `keeps`: metadata keys that a rewrite keeps unless `metadata` has them (None: all).
     """
 
     namespace: str
@@ -114,6 +115,8 @@ class Intent:
     expect_type: str | None = None
     idempotency: Idempotency | None = None
     load: Load | None = None
+    new_title: str | None = None
+    keeps: tuple[str, ...] | None = ()
 
     def describe(self) -> str:
         """The record in the words of an error message."""

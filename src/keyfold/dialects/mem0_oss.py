@@ -64,6 +64,7 @@ class Mem0Oss(BaseDialect):
             "filters": {"user_id": shelf.wire_name, "agent_id": AGENT},
             "top_k": most,
             "threshold": 0.0,
+            "show_expired": True,
         }
         answer = yield from ask(Http("POST", "/search", json=body, reads=True))
         return results(answer)
@@ -107,7 +108,14 @@ class Mem0Oss(BaseDialect):
 
 
 def _listed(shelf: Shelf, most: int, *more: tuple[str, str]) -> Plan[list[Any]]:
-    query = (("user_id", shelf.wire_name), ("agent_id", AGENT), *more, ("top_k", str(most)))
+    # The server drops expired rows after it has cut the list, so without them a short list might not be a whole one.
+    query = (
+        ("user_id", shelf.wire_name),
+        ("agent_id", AGENT),
+        *more,
+        ("top_k", str(most)),
+        ("show_expired", "true"),
+    )
     return results((yield from ask(Http("GET", "/memories", query, reads=True))))
 
 

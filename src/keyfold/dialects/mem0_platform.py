@@ -21,6 +21,9 @@ from keyfold.flow import Plan
 
 PAGE: Final = 200  # rows, the most
 READINGS: Final = 3  # of a listing that moved while it was read
+# An entity that a filter does not name may be taken to be null (by one page of the documents), so each is named.
+ANY_RUN: Final = {"run_id": "*"}
+_WHOLE: Final = [{"user_id": "*"}, {"agent_id": AGENT}, ANY_RUN]
 
 
 class Mem0Platform(BaseDialect):
@@ -34,23 +37,23 @@ class Mem0Platform(BaseDialect):
         return Looked(tuple(_rows(items)), sure=not more)
 
     def rows(self, shelf: Shelf, *, texts: bool = True) -> Plan[list[Row]]:  # noqa: ARG002  # texts always come along
-        return _rows((yield from _every(_scope(shelf), f"namespace {shelf.namespace!r:.200}")))
+        return _rows((yield from _every(_scope(shelf, ANY_RUN), f"namespace {shelf.namespace!r:.200}")))
 
     def everything(self) -> Plan[list[tuple[Shelf, Row]]]:
-        items = yield from _every([{"agent_id": AGENT}], "the account")
+        items = yield from _every(_WHOLE, "the account")
         found = [(_shelf_of(item), row_of(item)) for item in items]
         return [(shelf, row) for shelf, row in found if shelf is not None and row is not None]
 
     def shelves(self) -> Plan[list[Shelf]]:
-        items = yield from _every([{"agent_id": AGENT}], "the account")
+        items = yield from _every(_WHOLE, "the account")
         return sorted({shelf for shelf in map(_shelf_of, items) if shelf is not None})
 
     def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
-        items, more, count = yield from _page(_scope(shelf), 1)
+        items, more, count = yield from _page(_scope(shelf, ANY_RUN), 1)
         return (count, None) if more else (len(items), _rows(items))
 
     def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
-        body = {"query": text, "filters": {"AND": _scope(shelf)}, "top_k": limit, "threshold": 0.0}
+        body = {"query": text, "filters": {"AND": _scope(shelf, ANY_RUN)}, "top_k": limit, "threshold": 0.0}
         answer = yield from ask(Http("POST", "/v3/memories/search/", json=body, reads=True))
         hits = [(row_of(item), item.get("score")) for item in results(answer)]
         return [Hit(row, float(score or 0.0)) for row, score in hits if row is not None]

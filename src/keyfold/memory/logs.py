@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from keyfold.contract import calls
-from keyfold.contract.intents import Intent, Ref
+from keyfold.contract.intents import Intent
 from keyfold.contract.keys import turn_key
 from keyfold.contract.prepare import prepare
 from keyfold.errors import InvalidRequest
@@ -15,7 +14,7 @@ from keyfold.flow import Plan
 from keyfold.memory import checks
 from keyfold.memory.core import Core
 from keyfold.memory.writes import stored
-from keyfold.model import DOCUMENT, TURN, SaveResult
+from keyfold.model import DOCUMENT, TURN, UNSET, SaveResult
 
 ROLE_BYTES: Final = 64
 
@@ -96,25 +95,21 @@ def mem_add_document(
     safe_mime = checks.text("mime", mime, checks.MAX_TAG_BYTES) if mime is not None else None
     body = {"text": content, "title": safe_title, "metadata": given, "mime": safe_mime, "session": session_id}
     key = core.idempotency("mem_add_document", idempotency_key, body)
-    held = None
-    if safe_title is None or given is None or safe_mime is None:
-        held = yield from calls.get(Ref(user, key=origin, kind=DOCUMENT))
-    if safe_title is None:
-        safe_title = held.title if held is not None else origin
-    known = held.metadata if held is not None else {}
-    facts: dict[str, Any] = {**(known if given is None else given or {}), "source": origin}
-    if safe_mime is not None or "mime" in known:
-        facts["mime"] = safe_mime if safe_mime is not None else known["mime"]
+    facts: dict[str, Any] = {**(given or {}), "source": origin}
+    if safe_mime is not None:
+        facts["mime"] = safe_mime
     intent = Intent(
         user,
         DOCUMENT,
         "upsert",
         origin,
         type=DOCUMENT,
-        title=safe_title,
+        title=UNSET if safe_title is None else safe_title,
+        new_title=origin,
         content=content,
         normalized_hash=digest,
         metadata=facts,
+        keeps=None if given is None else ("mime",),
         taint="external",
         dedup_on=core.config.dedup_on,
         idempotency=key,

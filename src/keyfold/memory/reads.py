@@ -213,10 +213,10 @@ def mem_history(
 ) -> Plan[History]:
     """Every kept state of a memory, newest first; empty when there is no such memory.
 
-    `gaps` lists spans of revisions that are no longer kept. `history.diff()` compares the last two.
+    `gaps` lists spans of revisions that are no longer kept, or never were (a service may keep the present state
+    alone). `history.diff()` compares the last two.
     """
     ref = reference(user_id, observation_id, topic_key)
-    core.needs("history", "mem_get_observation reads the current state")
     past = yield from _nearest_history(core, ref, reach)
     if past.record is None:
         return History((), 0, False)
@@ -257,7 +257,6 @@ def mem_revision(
     """One state of a memory. NotFound when the memory or that revision is not there."""
     ref = reference(user_id, observation_id, topic_key)
     number = checks.whole("revision", revision, 1, 2**53)
-    core.needs("history", "mem_get_observation reads the current state")
     past = yield from _nearest_history(core, ref, reach)
     if past.record is None:
         raise NotFound(f"there is no {ref.describe()}")
