@@ -271,8 +271,8 @@ def moment(text: Any, name: str) -> datetime:
 
 
 def identity(body: Mapping[str, Any]) -> str:
-    """What a repeated key is compared by: all of the body but the key, when it happened, and the hints."""
-    kept = {name: value for name, value in body.items() if name not in HINTS and name != "idempotency_key"}
+    """What a repeated key is compared by: all of the body but when it happened and the hints."""
+    kept = {name: value for name, value in body.items() if name not in HINTS}
     context = {k: v for k, v in (body.get("context") or {}).items() if k not in CONTEXT_HINTS}
     return json.dumps(kept | {"context": context}, sort_keys=True, separators=(",", ":"))
 

@@ -106,10 +106,12 @@ class CortexHosted(Cortex):
 
     def _scoped(self, call: Call) -> Body:
         body = call.body
-        self._check_scope(body.get("scope"))
+        self._check_scope(body.get("scope"), call)
         return self.rooted(body, call)
 
-    def _check_scope(self, scope: Any) -> None:
+    def _check_scope(self, scope: Any, call: Call) -> None:
+        if isinstance(scope, str):  # the tenant's own segment is not counted
+            scope = scope.removeprefix(f"org:{self.tenant(call.token)}/")
         fits = isinstance(scope, str) and SCOPE.fullmatch(scope) and scope.count("/") < MOST_SEGMENTS
         if not fits:
             raise Own(400, "BAD_REQUEST", "scope must be type:id segments")
@@ -179,15 +181,15 @@ class CortexHosted(Cortex):
         self._limit("rate_limit_experience")
         if not body.get("idempotency_key"):
             raise Own(400, "MISSING_IDEMPOTENCY_KEY", "idempotency_key is required")
+        if "wait" in call.params:
+            raise Own(400, "BAD_REQUEST", "unknown parameter wait")
         self._claim(call)
         if self.knobs.strikes("claim_then_fail"):
             raise Own(502, "UPSTREAM_UNAVAILABLE", "claimed, and not forwarded")
-        if "wait" in call.params:
-            raise Own(400, "BAD_REQUEST", "unknown parameter wait")
         return 200, self.service(call).write(body)
 
     def _events(self, call: Call) -> tuple[int, Any]:
-        self._check_scope(call.params.get("scope"))
+        self._check_scope(call.params.get("scope"), call)
         if sum(name == "labels" for name, _ in call.pairs) > 1:
             raise Own(400, "BAD_REQUEST", "labels is given more than once")
         self._limit("rate_limit_events")
@@ -210,7 +212,7 @@ class CortexHosted(Cortex):
     def _paths(self, call: Call) -> tuple[int, Any]:
         root, prefix = f"org:{self.tenant(call.token)}", call.params.get("prefix")
         if prefix is not None:
-            self._check_scope(prefix)
+            self._check_scope(prefix, call)
             prefix = self.rooted({"scope": prefix}, call)["scope"]
         paths = self.service(call).paths(prefix or root, call.params.get("limit", ""))
         shapes: dict[str, Any] = {

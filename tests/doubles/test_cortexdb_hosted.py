@@ -137,7 +137,16 @@ def test_scopes_are_of_a_narrow_grammar(ask_hosted: Asking, scope: str) -> None:
 
 
 def test_31_segments_fit_below_the_tenant(ask_hosted: Asking) -> None:
-    assert ask_hosted.write("one", "k1", scope="/".join(["app:a"] * 31)).status_code == 200
+    deepest = "/".join(["app:a"] * 31)
+    ask_hosted.written("one", "k1", scope=deepest)
+    assert ask_hosted.ids(deepest) == ask_hosted.ids(f"org:tenant-1/{deepest}") == ["evt_1"] * 2
+
+
+def test_what_is_seeded_and_lost_lies_below_the_tenant_too(hosted: CortexHosted, ask_hosted: Asking) -> None:
+    assert hosted.seed([event("one", "k1"), event("two", "k2")]) == ["evt_1", "evt_2"]
+    assert hosted.lose_last(SCOPE) == "evt_2"
+    assert ask_hosted.ids() == ["evt_1"] * 2
+    assert hosted.count == 1
 
 
 def test_scopes_lie_below_the_tenant_and_may_be_read_by_either_name(ask_hosted: Asking) -> None:
