@@ -42,4 +42,4 @@ def from_text(text: str, *, naive: bool = False) -> datetime:
         if not naive:
             raise ValueError("a time needs an offset, such as Z or +02:00")
         return moment.replace(tzinfo=UTC)
-    return moment.astimezone(UTC)
+    return moment if moment.tzinfo is UTC else moment.astimezone(UTC)

@@ -17,6 +17,7 @@ from keyfold.clock import to_text
 from keyfold.config import RESERVED_TYPES as RESERVED_TYPES
 from keyfold.config import Config as Config
 from keyfold.errors import InvalidRequest
+from keyfold.frozen import quick
 
 T = TypeVar("T")
 
@@ -75,6 +76,7 @@ class Model:
         return {item.name: plain(getattr(self, item.name)) for item in fields(self)}  # type: ignore[arg-type]  # every subclass is a dataclass
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Observation(Model):
     """One stored memory in its current state. (The storage contract calls it a record: `Record`.)
@@ -142,6 +144,7 @@ class Observation(Model):
 Record = Observation  # the storage contract's word
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Revision(Model):
     """One state of a record, past or current. `written_at` is when that state was written."""
@@ -177,6 +180,7 @@ class Entry(Observation):
         return {**Record.to_dict(self), "is_past": self.is_past, "is_anchor": self.is_anchor}
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SaveResult(Model):
     """What a write did. (The storage contract calls it a receipt: `Receipt`.)

@@ -41,7 +41,7 @@ def graph(folder: Path) -> Path:
 
 
 def transcripts(folder: Path) -> Path:
-    for session in range(30):
+    for session in range(CHUNK // 40 + 5):
         lines = [
             {"type": "user", "sessionId": f"s{session}", "uuid": f"{session}-{n}", "timestamp": f"2026-03-01T10:00:{n:02d}Z",
              "message": {"role": "user", "content": f"said {n}"}}
@@ -53,7 +53,7 @@ def transcripts(folder: Path) -> Path:
 
 def conversations(folder: Path) -> Path:
     found = []
-    for number in range(60):
+    for number in range(CHUNK // 20 + 10):
         mapping = {
             f"{n}": {"parent": f"{n - 1}" if n else None, "message": {"author": {"role": "user"}, "create_time": 1.7e9 + n,
                      "content": {"content_type": "text", "parts": [f"said {n}"]}}}

@@ -15,6 +15,7 @@ from keyfold.clock import MICROSECOND
 from keyfold.contract.filters import same
 from keyfold.contract.intents import Intent
 from keyfold.errors import Conflict, IdempotencyConflict, InvalidRequest, NotFound
+from keyfold.frozen import quick
 from keyfold.model import UNSET, Outcome, Receipt, Record, Revision, Taint
 
 # What the caller says of a record and what a rewrite may change; content first: it differs most often.
@@ -24,6 +25,7 @@ LAST: Final = datetime.max.replace(tzinfo=UTC)
 _CLEARED: Final[dict[str, Any]] = {"metadata": {}, "tags": (), "pinned": False, "expires_at": None}
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What to write: the record's new state (id empty when it is new) and states to put into its history.
@@ -78,8 +80,11 @@ def fresh(intent: Intent, now: datetime) -> Record:
     if intent.type is UNSET or title is None or intent.content is UNSET:
         raise InvalidRequest("content", "a new record needs type, title and content")
     assert intent.key is not None, "the engine mints keys before it decides"
-    if load is not None and max(load.revision, *[state.revision for state in load.past], 1) > MAX_REVISION:
-        raise InvalidRequest("revision", f"must be at most {MAX_REVISION}")
+    revision, created, updated = 1, now, now
+    if load is not None:
+        revision, created, updated = load.revision, load.created_at, load.updated_at
+        if revision > MAX_REVISION or any(state.revision > MAX_REVISION for state in load.past):
+            raise InvalidRequest("revision", f"must be at most {MAX_REVISION}")
     return Record(
         "",
         intent.namespace,
@@ -92,10 +97,10 @@ def fresh(intent: Intent, now: datetime) -> Record:
         intent.metadata or {},
         intent.tags or (),
         intent.session.id if intent.session is not None else None,
-        load.revision if load is not None else 1,
+        revision,
         intent.normalized_hash or "",
-        load.created_at if load is not None else now,
-        load.updated_at if load is not None else now,
+        created,
+        updated,
         intent.expires_at or None,
         bool(intent.pinned) if intent.pinned is not UNSET else False,
         intent.taint,

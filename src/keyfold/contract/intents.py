@@ -11,11 +11,13 @@ from typing import Any, Literal
 from keyfold.clock import to_micros
 from keyfold.contract.filters import EVERYTHING, Filter
 from keyfold.errors import InvalidRequest
+from keyfold.frozen import quick
 from keyfold.model import KINDS, OBSERVATION, READABLE_KINDS, UNSET, Reach, Record, Revision, Taint, Unset
 
 Mode = Literal["upsert", "append", "update", "load"]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Ref:
     """Names one record of a namespace: by kind, key and key space, or by id.
@@ -46,6 +48,7 @@ class Idempotency:
     body: bytes
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SessionUse:
     """Which session a write belongs to, and what to do with it if (and only if) something is written.
@@ -65,6 +68,7 @@ class SessionLapsed(Exception):
     """An implicit session is no longer active: the caller resolves one again. Never reaches the user."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Load:
     """An import: the times and earlier states that the record brings along. `past` is oldest first.
@@ -81,6 +85,7 @@ class Load:
     current: datetime | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Intent:
     """One write, as the engine gets it: already validated, redacted and hashed.

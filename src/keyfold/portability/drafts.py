@@ -69,13 +69,13 @@ class Sealer:
             raise InvalidRequest("kind", f"is not known; allowed: {', '.join(KINDS)}")
         namespace = checks.name("user_id", draft.namespace)
         key = self._key(draft)
-        past = tuple([Revision(*self._checked(state, draft.kind)) for state in draft.past])
-        now = self._checked(draft.now, draft.kind)
+        kind = draft.kind
+        past = tuple([Revision(*self._checked(state, kind)) for state in draft.past]) if draft.past else ()
         (
             revision,
             content,
             title,
-            kind_of_text,
+            type_,
             metadata,
             tags,
             session_id,
@@ -84,29 +84,30 @@ class Sealer:
             digest,
             pinned,
             expires_at,
-        ) = now
+        ) = self._checked(draft.now, kind)
         if past and not _rise([*(state.revision for state in past), revision]):
             raise InvalidRequest("history", "its revisions must rise and end below the record's own")
         intent = Intent(
             namespace,
-            draft.kind,
+            kind,
             "load",
             key,
             draft.minted,
-            type=kind_of_text,
-            title=title,
-            content=content,
-            normalized_hash=digest,
-            metadata=metadata,
-            tags=tags,
-            pinned=pinned,
-            expires_at=expires_at,
-            observed_at=draft.observed_at,
-            taint=draft.taint,
-            session=None if session_id is None else SessionUse(session_id, explicit=True),
+            None,
+            type_,
+            title,
+            content,
+            digest,
+            metadata,
+            tags,
+            pinned,
+            expires_at,
+            draft.observed_at,
+            draft.taint,
+            None if session_id is None else SessionUse(session_id, True),
             load=Load(draft.created_at, written_at, past, revision, draft.current),
         )
-        return intent, sum(map(_regions, draft.past)) + _regions(draft.now)
+        return intent, _regions(draft.now) + (sum(map(_regions, draft.past)) if past else 0)
 
     def _key(self, draft: Draft) -> str:
         if draft.kind in (OBSERVATION, SESSION):
@@ -124,8 +125,7 @@ class Sealer:
         blank = kind == SESSION or (
             kind == TURN and isinstance(state.metadata, dict) and bool(state.metadata.get("tool_calls"))
         )
-        checked = checks.content(self.config, "content", state.content, blank=blank)
-        content, digest = prepare(checked)
+        content, digest = prepare(checks.content(self.config, "content", state.content, blank=blank))
         metadata = checks.metadata(state.metadata) if state.metadata != {} else None
         tags = checks.tags(state.tags) if state.tags != [] else None
         pinned = checks.flag("pinned", state.pinned)
@@ -149,15 +149,21 @@ def _rise(numbers: list[int]) -> bool:
     return all(one < following for one, following in pairwise(numbers))
 
 
-def _regions(value: Any) -> int:
-    """How many private regions a state's texts hold, wherever they stand in it."""
+def _regions(state: State) -> int:
+    """How many private regions a state's texts hold."""
+    found = 0
+    for told in (state.content, state.title, state.type, state.metadata, state.tags):
+        if told and (told.__class__ is not str or "<" in told):
+            found += _regions_in(told)
+    return found
+
+
+def _regions_in(value: Any) -> int:
+    """How many private regions a value's texts hold, wherever they stand in it."""
     if isinstance(value, str):
-        return redact_count(value)[1] if "<" in value else 0
+        return redact_count(value)[1]
     if isinstance(value, dict):
-        return sum([_regions(key) + _regions(item) for key, item in value.items()])
+        return sum([_regions_in(key) + _regions_in(item) for key, item in value.items()])
     if isinstance(value, (list, tuple)):
-        return sum(map(_regions, value))
-    if isinstance(value, State):
-        told = (value.type, value.title, value.content, value.metadata, value.tags)
-        return sum([_regions(item) for item in told if item and (item.__class__ is not str or "<" in item)])
+        return sum(map(_regions_in, value))
     return 0

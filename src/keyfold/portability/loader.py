@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final, NamedTuple
 
 from keyfold.clock import Clock, system_clock
@@ -9,12 +10,13 @@ from keyfold.contract.decide import decide
 from keyfold.contract.intents import Intent, Ref
 from keyfold.contract.protocols import Engine
 from keyfold.errors import Conflict, InvalidRequest, NotFound, Unsupported
-from keyfold.model import TURN, Config, Outcome, Record
+from keyfold.model import TURN, Config, Outcome, Receipt, Record
 from keyfold.portability.drafts import Draft, Sealer
 from keyfold.portability.held import Address, address_of, held_at, says_the_same
 from keyfold.portability.report import Progress, Report
 
-CHUNK: Final = 1000
+# One transaction. Of 1,000, 2,000 and 4,000 the quickest: half the syncs, and records that still fit a processor's cache.
+CHUNK: Final = 2000
 CHUNK_BYTES: Final = 8 << 20
 
 # What one record can be at fault for. Anything else (a full disk, a closed store) ends the import.
@@ -145,8 +147,7 @@ class Loader:
             for item in waiting:  # one of them is at fault: it is found one by one
                 self._store_one(item)
         else:
-            for item, receipt in zip(waiting, receipts, strict=True):
-                self._note(item, receipt.outcome, receipt.normalized_hash)
+            self._note_all(waiting, receipts)
 
     def _store_one(self, item: _Waiting) -> None:
         try:
@@ -163,21 +164,33 @@ class Loader:
         decision = decide(held, intent, self._clock())
         self._note(item, decision.outcome, decision.record.normalized_hash)
 
+    def _note_all(self, waiting: list[_Waiting], receipts: list[Receipt]) -> None:
+        done: list[Outcome] = [receipt.outcome for receipt in receipts]
+        counted = Counter(zip([item.intent.kind for item in waiting], done, strict=True))
+        for (kind, outcome), number in counted.items():
+            self._count(kind, outcome, number)
+        if "deduped" in done:
+            for item, receipt in zip(waiting, receipts, strict=True):
+                self._tell_of_another(item, receipt.outcome, receipt.normalized_hash)
+
     def _note(self, item: _Waiting, outcome: Outcome, digest: str) -> None:
         self._count(item.intent.kind, outcome)
+        self._tell_of_another(item, outcome, digest)
+
+    def _tell_of_another(self, item: _Waiting, outcome: Outcome, digest: str) -> None:
         if outcome == "deduped" and item.intent.kind == TURN and digest != item.intent.normalized_hash:
             told = "the store holds another text for this turn, and a later one: it stays"
             self._report.note(item.where, told, item.line)
 
-    def _count(self, kind: str, outcome: Outcome) -> None:
+    def _count(self, kind: str, outcome: Outcome, number: int = 1) -> None:
         report = self._report
-        report.kinds[kind] = report.kinds.get(kind, 0) + 1
+        report.kinds[kind] = report.kinds.get(kind, 0) + number
         if outcome == "created":
-            report.created += 1
+            report.created += number
         elif outcome == "updated":
-            report.updated += 1
+            report.updated += number
         else:
-            report.deduped += 1
+            report.deduped += number
 
 
 def _address(draft: Draft) -> Address | None:

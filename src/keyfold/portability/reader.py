@@ -147,6 +147,7 @@ def read_record(value: dict[str, Any], line: int) -> Draft:
     minted = value.get("minted", False)
     if not isinstance(minted, bool):
         raise BadInput("minted must be true or false")
+    updated = _time(value, "updated_at")
     return Draft(
         f"line {line}",
         line,
@@ -154,9 +155,9 @@ def read_record(value: dict[str, Any], line: int) -> Draft:
         value["kind"],
         value["key"],
         minted,
-        _state(value, _time(value, "updated_at")),
-        _time(value, "created_at"),
-        tuple([_past_state(item) for item in past]),
+        _state(value, updated),
+        updated if value["created_at"] == value["updated_at"] else _time(value, "created_at"),
+        tuple([_past_state(item) for item in past]) if past else (),
         _optional_time(value, "observed_at"),
         _taint(value),
     )

@@ -24,6 +24,17 @@ def loads(text: str | bytes) -> Any:
         except UnicodeDecodeError as error:
             raise BadInput(f"not UTF-8 (byte {error.start + 1})") from None
     try:
+        value, end = _decoder.raw_decode(
+            text
+        )  # unlike `decode` it looks for no white space, which takes a while
+    except (ValueError, RecursionError):
+        return _decode(text)
+    return value if text[end:] in _ENDS else _decode(text)
+
+
+def _decode(text: str) -> Any:
+    """Parse it with white space around it, or find out what is wrong."""
+    try:
         return _decoder.decode(text)
     except json.JSONDecodeError as error:
         if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
@@ -58,3 +69,4 @@ def _float(digits: str) -> float:
 
 # One for all: json.loads makes a decoder at each call that has a hook, which costs as much as a short line.
 _decoder: Final = json.JSONDecoder(parse_constant=_constant, parse_int=_integer, parse_float=_float)
+_ENDS: Final = ("", "\n", "\r\n")

@@ -104,14 +104,14 @@ def joined_tokens(text: str) -> tuple[str, int]:
     remembered of its chunks.
     """
     chunks = text.split()
-    parts = list(map(_seen.get, chunks))
+    known = _seen
     try:
-        joined = "".join(parts)  # type: ignore[arg-type]  # a TypeError is how a new chunk is met
-    except TypeError:
-        parts = [_part(chunk) if part is None else part for part, chunk in zip(parts, chunks, strict=True)]
-        joined = "".join(parts)  # type: ignore[arg-type]  # they are all there now
+        parts = [known[chunk] for chunk in chunks]
+    except KeyError:  # a new chunk
+        parts = [_part(chunk) if (part := known.get(chunk)) is None else part for chunk in chunks]
+    joined = "".join(parts)
     if _ENGLISH not in joined or _SPANISH in joined or _ACCENTED in joined:
-        joined = "".join([part.either if part.__class__ is _Part else part for part in parts])  # type: ignore[misc]  # as before
+        joined = "".join([part.either if isinstance(part, _Part) else part for part in parts])
     for mark in _EVIDENCE:
         if mark in joined:
             joined = joined.replace(mark, "")

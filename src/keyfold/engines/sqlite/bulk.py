@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import apsw
 
 import keyfold.engines.sqlite.index as index
 import keyfold.engines.sqlite.write as write
 from keyfold.clock import to_micros
-from keyfold.contract.decide import Decision, decide, receipt_of
+from keyfold.contract.decide import decide, receipt_of
 from keyfold.contract.intents import Intent
 from keyfold.engines.sqlite.rows import SESSION_SPACE, Row, Rows, folded_hash, folded_of, space_of, state_row
 from keyfold.model import OBSERVATION, SESSION, Receipt
@@ -46,19 +46,6 @@ Address = tuple[str, int, str]
 
 
 @dataclass(slots=True)
-class _New:
-    """A record that will be made."""
-
-    place: int
-    intent: Intent
-    now: datetime
-    decision: Decision
-    folded: int | None
-    similar: tuple[str, ...]
-    tokens: index.Tokens | None
-
-
-@dataclass(slots=True)
 class _Plain:
     """An intent that makes a record, and nothing but a record, where none is held: where, and what stands for its key."""
 
@@ -66,6 +53,17 @@ class _Plain:
     folded_key: str
     folded: int | None
     session: Address | None
+
+
+class _New(NamedTuple):
+    """A record that will be made. What it says is decided as it is written: a thousand decisions are not kept."""
+
+    place: int
+    intent: Intent
+    now: datetime
+    folded: int | None
+    similar: tuple[str, ...]
+    tokens: index.Tokens | None
 
 
 @dataclass(slots=True)
@@ -141,7 +139,8 @@ def store_all(
     for place, (intent, plain, tokens) in enumerate(zip(intents, plains, prepared, strict=True)):
         now = clock()
         if plain is not None and _apart(plain, run, known):
-            run.new.append(_foresee(conn, run, known, place, intent, plain, now, tokens))
+            similar = _note(conn, run, known, intent, plain, now)
+            run.new.append(_New(place, intent, now, plain.folded, similar, tokens))
             continue
         _write(conn, run, receipts, keep)  # it may depend on what the run holds
         known.wrote_run(run)
@@ -186,27 +185,18 @@ def _apart(plain: _Plain, run: _Run, known: _Known) -> bool:
     )
 
 
-def _foresee(
-    conn: apsw.Connection,
-    run: _Run,
-    known: _Known,
-    place: int,
-    intent: Intent,
-    plain: _Plain,
-    now: datetime,
-    tokens: index.Tokens | None,
-) -> _New:
-    """The record that an intent will make, put into the run's books."""
-    decision = decide(None, intent, now)
-    similar: tuple[str, ...] = ()
-    if plain.folded is not None:
-        if plain.folded in known.alike:
-            namespace = intent.namespace
-            found = write.find_similar(conn, namespace, plain.folded_key, plain.folded, to_micros(now))
-            similar = tuple([name for name, _ in found])
-        run.folded.add(plain.folded)
+def _note(
+    conn: apsw.Connection, run: _Run, known: _Known, intent: Intent, plain: _Plain, now: datetime
+) -> tuple[str, ...]:
+    """Put a record that an intent will make into the run's books; the existing keys that are like its own."""
     run.addresses.add(plain.address)
-    return _New(place, intent, now, decision, plain.folded, similar, tokens)
+    if plain.folded is None:
+        return ()
+    run.folded.add(plain.folded)
+    if plain.folded not in known.alike:
+        return ()
+    found = write.find_similar(conn, intent.namespace, plain.folded_key, plain.folded, to_micros(now))
+    return tuple([name for name, _ in found])
 
 
 def _write(conn: apsw.Connection, run: _Run, receipts: list[Receipt | None], keep: int | None) -> None:
@@ -221,20 +211,22 @@ def _write(conn: apsw.Connection, run: _Run, receipts: list[Receipt | None], kee
     past: list[Row] = []
     docs: Counter[int] = Counter()
     counted: Counter[int] = Counter()
-    for new in run.new:
-        record = new.decision.record
+    for place, intent, now, folded, similar, tokens in run.new:
+        decision = decide(None, intent, now)
+        record = decision.record
         slot = slots[record.namespace]
-        slots[record.namespace] += 1
+        slots[record.namespace] = slot + 1
         length = 0
         if record.kind != SESSION:
-            tokens = new.tokens or index.Tokens(index.text_of(record))
-            words.append((slot, tokens.joined))
-            length = tokens.count
+            made = tokens or index.Tokens(index.text_of(record))
+            words.append((slot, made.joined))
+            length = made.count
             docs[slot >> 32] += 1
             counted[slot >> 32] += length
-        rows.append(write.record_row(slot, number, record, new.folded, length))
-        past += [state_row(slot, state) for state in new.decision.past]
-        receipts[new.place] = receipt_of(new.decision, str(number), new.similar)
+        rows.append(write.record_row(slot, number, record, folded, length))
+        if decision.past:
+            past += [state_row(slot, state) for state in decision.past]
+        receipts[place] = receipt_of(decision, str(number), similar)
         number += 1
     # In the order of row ids: FTS5 writes a segment for each step back.
     conn.executemany(write.INSERT, sorted(rows))
