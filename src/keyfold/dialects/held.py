@@ -28,8 +28,17 @@ class Held:
     rows: tuple[Row, ...] = ()
 
     def row(self, now: datetime) -> Row | None:
-        """The row that counts: the newest that has not expired."""
-        return next((row for row in self.rows if not expired(row.record, now)), None)
+        """The row that counts: the newest, unless it has expired.
+
+        An older state that was left over does not come back then; a record made at that address since does.
+        """
+        if not self.rows:
+            return None
+        first, *rest = self.rows
+        over = first.record.expires_at
+        if over is None or over > now:
+            return first
+        return Held(tuple(row for row in rest if row.record.created_at >= over)).row(now)
 
 
 def address(ref: Ref) -> tuple[Shelf, str] | None:

@@ -26,7 +26,7 @@ from keyfold.contract.intents import (
 )
 from keyfold.contract.reach import above, within
 from keyfold.dialects.base import Dialect, Row, Shelf
-from keyfold.dialects.held import address, expired, held_at, living
+from keyfold.dialects.held import address, expired, held_at, living, log
 from keyfold.dialects.names import is_digest
 from keyfold.errors import InvalidRequest
 from keyfold.flow import Plan
@@ -110,8 +110,10 @@ def search(dialect: Dialect, query: SearchQuery, now: datetime) -> Plan[FoundPag
     for shelf in shelves:
         for hit in (yield from dialect.search(shelf, query.text, asked)):
             record = hit.row.record
-            fits = shelf.holds(record) and record.kind in query.kinds and matches(record, query.where)
-            if not fits or expired(record, now):
+            if not shelf.holds(record):
+                log.warning("the %s service found another namespace's record", dialect.capabilities.engine)
+                continue
+            if record.kind not in query.kinds or expired(record, now) or not matches(record, query.where):
                 continue
             known = best.get((record.namespace, record.id))
             if known is None or known.record.revision_count < record.revision_count:
