@@ -377,6 +377,23 @@ def test_reads_look_above_and_below_a_user_when_asked(keyfold: Any, saved: Any) 
     assert keyfold("list", "--reach", "nonsense").code == 2
 
 
+def test_the_past_of_a_memory_and_what_lies_around_it_are_read_above_when_asked(
+    keyfold: Any, saved: Any
+) -> None:
+    saved("JWT of the team", "--user", "team", topic="k")
+    saved("JWT of kim", "--user", "team/kim", topic="own")
+    for command in ("history", "timeline"):
+        words = (command, "--topic", "k", "--user", "team/kim")
+        assert keyfold(*words).code == 1
+        assert keyfold(*words, "--reach", "inherit").code == 0
+    assert keyfold("history", "--topic", "k", "--user", "team/kim", "--reach", "inherit").out.startswith(
+        "revision 1  "
+    )
+    told = keyfold("timeline", "--topic", "own", "--user", "team/kim", "--reach", "inherit").out.splitlines()
+    assert [line.endswith(" of team") for line in told] == [True, False]
+    assert keyfold("timeline", "--topic", "own", "--user", "team/kim").out.count("\n") == 1
+
+
 def test_types_are_excluded_and_any_of_several_tags_is_enough(keyfold: Any, saved: Any) -> None:
     saved("text a", "--tag", "a", "--tag", "x", topic="ka")
     saved("text b", "--tag", "b", topic="kb")

@@ -19,7 +19,6 @@ KEYFOLD_USER, else `default`.
 exit codes: 0 done; 1 not found, nothing matched, or another state than expected; 2 wrong use or bad
 input; 3 the store failed"""
 
-SOURCES: Final = ("auto", "keyfold", "engram", "markdown", "mcp-memory", "claude-code", "chatgpt")
 Commands = Any  # argparse's own class for sub-commands is private
 
 
@@ -128,7 +127,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document")
 
 
-def _command(
+def command(
     commands: Commands,
     shared: argparse.ArgumentParser,
     name: str,
@@ -178,7 +177,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def _writing(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    save = _command(
+    save = command(
         commands,
         shared,
         "save",
@@ -205,7 +204,7 @@ def _writing(commands: Commands, shared: argparse.ArgumentParser) -> None:
     add("--if-revision", metavar="N", type=int, help="only if the record is at revision N (0: absent)")
     add("--idempotency-key", metavar="K", help="the same call again gives the first answer")
     add("--session", metavar="ID", help="the session it belongs to")
-    restore = _command(
+    restore = command(
         commands, shared, "restore", "writing:restore", "make an earlier revision current again, as a new one"
     )
     _add_record(restore)
@@ -213,13 +212,13 @@ def _writing(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 
 def _finding(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    search = _command(commands, shared, "search", "finding:search", "find memories by plain words")
+    search = command(commands, shared, "search", "finding:search", "find memories by plain words")
     search.add_argument("query", metavar="QUERY", nargs="+", help="words; any punctuation is fine")
     search.add_argument("--limit", metavar="N", type=int, default=10, help="at most N (default 10)")
     search.add_argument("--explain", action="store_true", help="show what each score is made of")
     _add_filters(search)
     _add_reach(search)
-    listing = _command(commands, shared, "list", "finding:listing", "list memories, newest first")
+    listing = command(commands, shared, "list", "finding:listing", "list memories, newest first")
     listing.add_argument("--limit", metavar="N", type=int, default=50, help="at most N (default 50)")
     listing.add_argument("--cursor", metavar="C", help="go on where a listing ended (its next_cursor)")
     _add_filters(listing)
@@ -227,19 +226,20 @@ def _finding(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 
 def _reading(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    get = _command(commands, shared, "get", "reading:get", "show one memory in full")
+    get = command(commands, shared, "get", "reading:get", "show one memory in full")
     _add_record(get)
     get.add_argument("--revision", metavar="N", type=int, help="as it was at revision N")
     _add_reach(get)
-    topics = _command(commands, shared, "topics", "reading:topics", "list the topic keys")
+    topics = command(commands, shared, "topics", "reading:topics", "list the topic keys")
     topics.add_argument("prefix", metavar="PREFIX", nargs="?", default="", help="those that begin with it")
     _add_reach(topics)
-    history = _command(
+    history = command(
         commands, shared, "history", "reading:history", "list the revisions of a memory, newest first"
     )
     _add_record(history)
     history.add_argument("--diff", action="store_true", help="show what each revision changed")
-    timeline = _command(
+    _add_reach(history)
+    timeline = command(
         commands, shared, "timeline", "reading:timeline", "show what was written around a memory"
     )
     _add_record(timeline)
@@ -249,13 +249,14 @@ def _reading(commands: Commands, shared: argparse.ArgumentParser) -> None:
     timeline.add_argument(
         "--after", metavar="N", type=int, default=5, help="up to N written after it (default 5)"
     )
-    context = _command(
+    _add_reach(timeline)
+    context = command(
         commands, shared, "context", "reading:context", "print the memories that matter, for a prompt"
     )
     _add_budget(context)
     context.add_argument("--query", metavar="Q", help="those that answer Q best")
     _add_reach(context)
-    _add_reach(_command(commands, shared, "stats", "reading:stats", "say how much there is"))
+    _add_reach(command(commands, shared, "stats", "reading:stats", "say how much there is"))
 
 
 def _add_budget(parser: argparse.ArgumentParser) -> None:
@@ -265,7 +266,7 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
 
 
 def _forgetting(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    forget = _command(
+    forget = command(
         commands,
         shared,
         "forget",
@@ -280,41 +281,6 @@ def _forgetting(commands: Commands, shared: argparse.ArgumentParser) -> None:
     forget.add_argument("--yes", action="store_true", help="do not ask")
 
 
-def _caring(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    doctor = _command(
-        commands,
-        shared,
-        "doctor",
-        "care:doctor",
-        "look the store over, and with --repair put it right",
-        "Without an option it only looks. The exit code is 1 while something is wrong.",
-    )
-    add = doctor.add_argument
-    add("--quick", action="store_true", help="read a sample of the texts, not all")
-    add("--repair", action="store_true", help="make again what can be: indexes, counters, the word index")
-    add("--purge", action="store_true", help="remove what has expired, and erase its bytes")
-    add("--erase", action="store_true", help="erase the bytes of what was forgotten now")
-    backup = _command(
-        commands,
-        shared,
-        "backup",
-        "care:backup",
-        "write a verified copy of the store to a file, while others use it",
-        "A backup is a store: give it to --store to look into it, or back it up to where the store should be.",
-    )
-    backup.add_argument("file", metavar="FILE")
-    backup.add_argument("--force", action="store_true", help="replace FILE if it is there")
-    check = _command(
-        commands,
-        shared,
-        "check",
-        "checking:check",
-        "try whether a store keeps the contract, in a namespace of its own",
-        "It writes, forgets what it wrote, and looks whether that is gone.",
-    )
-    check.add_argument("url", metavar="URL", help="the store to try")
-
-
 def _sessions(commands: Commands, shared: argparse.ArgumentParser) -> None:
     session = commands.add_parser(
         "session",
@@ -325,59 +291,22 @@ def _sessions(commands: Commands, shared: argparse.ArgumentParser) -> None:
         formatter_class=_Help,
     )
     inner = session.add_subparsers(prog="keyfold session", metavar="ACTION", required=True)
-    start = _command(
+    start = command(
         inner, shared, "start", "sessions:start", "begin or go on with work, and get what matters"
     )
     _add_budget(start)
-    summary = _command(inner, shared, "summary", "sessions:summary", "say what the session was about")
+    summary = command(inner, shared, "summary", "sessions:summary", "say what the session was about")
     summary.add_argument("text", metavar="TEXT", help="the summary, or - for standard input")
-    end = _command(inner, shared, "end", "sessions:end", "end the session, with a last summary if given")
+    end = command(inner, shared, "end", "sessions:end", "end the session, with a last summary if given")
     end.add_argument("text", metavar="TEXT", nargs="?", help="the summary, or - for standard input")
     for action in (start, summary, end):
         action.add_argument("--session", metavar="ID", help="this session rather than the current one")
-    listing = _command(inner, shared, "list", "sessions:listing", "list the sessions, newest activity first")
+    listing = command(inner, shared, "list", "sessions:listing", "list the sessions, newest activity first")
     listing.add_argument("--limit", metavar="N", type=int, default=20, help="at most N (default 20)")
 
 
-def _moving(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    export = _command(
-        commands,
-        shared,
-        "export",
-        "moving:export",
-        "write everything as JSON Lines, with history and sessions",
-        "Of all users, or with --user of one. KEYFOLD_USER does not narrow an export.",
-    )
-    export.add_argument(
-        "--output", metavar="FILE", help="write to FILE, which is replaced when the export is complete"
-    )
-    bring = _command(
-        commands,
-        shared,
-        "import",
-        "moving:bring",
-        "read an export of Keyfold's, or what another tool keeps",
-        "Importing again changes nothing. What cannot be read is reported and skipped; the exit code is then 2.",
-    )
-    bring.add_argument(
-        "path", metavar="PATH", help="a file or folder, or - for a keyfold export on standard input"
-    )
-    bring.add_argument("--from", dest="source", choices=SOURCES, default="auto")
-    bring.add_argument(
-        "--namespace-per", choices=("project",), help="Engram: a user a project, named as the project"
-    )
-    bring.add_argument("--dry-run", action="store_true", help="only say what would happen")
-    copy = _command(commands, shared, "copy", "moving:copy", "copy everything from one store to another")
-    copy.add_argument("origin", metavar="FROM_URL")
-    copy.add_argument("target", metavar="TO_URL")
-    copy.add_argument(
-        "--resume", action="store_true", help="go on after a copy that was cut short (what is there is kept)"
-    )
-    _command(commands, shared, "tour", "tour:tour", "see Keyfold at work in a minute, in a store of its own")
-
-
 def _serving(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    _command(
+    command(
         commands,
         shared,
         "mcp",
@@ -387,13 +316,20 @@ def _serving(commands: Commands, shared: argparse.ArgumentParser) -> None:
     )
 
 
+def _whole_stores(commands: Commands, shared: argparse.ArgumentParser) -> None:
+    """The commands on whole stores: no hook calls them, so a module of their own is read when one is meant."""
+    from keyfold.cli.parser_moving import caring, moving
+
+    caring(commands, shared)
+    moving(commands, shared)
+
+
 GROUPS: Final = {
     ("save", "restore"): _writing,
     ("search", "list"): _finding,
     ("get", "topics", "history", "timeline", "context", "stats"): _reading,
     ("forget",): _forgetting,
-    ("doctor", "backup", "check"): _caring,
     ("session",): _sessions,
-    ("export", "import", "copy", "tour"): _moving,
+    ("doctor", "backup", "check", "export", "import", "copy", "tour"): _whole_stores,
     ("mcp",): _serving,
 }

@@ -99,7 +99,7 @@ def topics(args: Namespace, output: Output) -> int:
 def history(args: Namespace, output: Output) -> int:
     """keyfold history"""
     with looked_into(args, output) as memory:
-        found = memory.mem_history(user_of(args), **record_of(args))
+        found = memory.mem_history(user_of(args), **record_of(args), reach=args.reach)
     if not found:
         raise NotFound(f"there is no record {_told(args)} of user {user_of(args)!r:.200}")
     diffs = _diffs(found) if args.diff else []
@@ -139,19 +139,19 @@ def timeline(args: Namespace, output: Output) -> int:
     named = record_of(args)
     user = user_of(args)
     with looked_into(args, output) as memory:
-        anchor = memory.mem_get_observation(user, **named)
+        anchor = memory.mem_get_observation(user, **named, reach=args.reach)
         if anchor is None:
             raise NotFound(f"there is no record {_told(args)} of user {user!r:.200}")
-        entries = memory.mem_timeline(user, anchor.id, before=args.before, after=args.after)
+        entries = memory.mem_timeline(user, anchor.id, before=args.before, after=args.after, reach=args.reach)
     if output.json:
         output.document({"items": plain(entries), "total": len(entries), "truncated": False})
         return 0
-    show_timeline(entries, output)
+    show_timeline(entries, output, user)
     return 0
 
 
-def show_timeline(entries: Sequence[Record], output: Output) -> None:
-    """Entries, oldest first: the one asked about is marked `>`, its earlier states `~`."""
+def show_timeline(entries: Sequence[Record], output: Output, user: str) -> None:
+    """Entries, oldest first: the one asked about is marked `>`, its earlier states `~`, those of others by name."""
     rows = []
     for entry in entries:
         mark = ">" if getattr(entry, "is_anchor", False) else "~" if getattr(entry, "is_past", False) else " "
@@ -162,7 +162,7 @@ def show_timeline(entries: Sequence[Record], output: Output) -> None:
                 entry.id,
                 f"r{entry.revision_count}",
                 entry.type,
-                entry.title,
+                entry.title + (f" of {entry.namespace}" if entry.namespace != user else ""),
             )
         )
     output.table(rows)

@@ -44,7 +44,7 @@ def summary(args: Namespace, output: Output) -> int:
 def end(args: Namespace, output: Output) -> int:
     """keyfold session end"""
     text = None if args.text is None else text_of(args.text, "summary")
-    with opened(args) as memory:
+    with looked_into(args, output) as memory:  # where no store is, there is nothing to end
         ended = memory.mem_session_end(user_of(args), summary=text, session_id=args.session)
         output.changed = True
     if output.json:

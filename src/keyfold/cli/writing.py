@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from keyfold.cli.inputs import expiry_of, metadata_of, opened, record_of, text_of, user_of
+from keyfold.cli.inputs import expiry_of, looked_into, metadata_of, opened, record_of, text_of, user_of
 from keyfold.cli.output import Output
 from keyfold.model import UNSET, SaveResult
 
@@ -35,7 +35,7 @@ def save(args: Namespace, output: Output) -> int:
 
 def restore(args: Namespace, output: Output) -> int:
     """keyfold restore"""
-    with opened(args) as memory:
+    with looked_into(args, output) as memory:  # where no store is, there is nothing to restore
         receipt = memory.mem_restore(user_of(args), **record_of(args), revision=args.revision)
     show_receipt(receipt, output)
     return 0
