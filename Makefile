@@ -11,7 +11,7 @@ MEM0   := .venv-mem0
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test torture live live-cloud tour lint format bench clean
+.PHONY: help test torture live live-cloud requests tour lint format bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,6 +27,9 @@ live: $(VENV)/.test $(COGNEE)/.ready $(MEM0)/.ready ## Test against real servers
 
 live-cloud: $(VENV)/.test ## Test against accounts of the hosted services, where the environment has their keys
 	@$(BIN)/python -m pytest -q tests/live_cloud $(ARGS)
+
+requests: $(VENV)/.test ## Count what each call on a memory service costs in requests, beside what it may cost
+	@$(BIN)/python -m tests.remote.requests $(ARGS)
 
 tour: $(VENV)/.core ## See Keyfold at work in a minute, in a store of its own
 	@$(BIN)/keyfold tour $(ARGS)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from keyfold.clock import Clock, system_clock
 from keyfold.contract.decide import decide
 from keyfold.contract.intents import Intent, Ref
-from keyfold.contract.protocols import Engine
+from keyfold.contract.protocols import Engine, Whole
 from keyfold.errors import Conflict, InvalidRequest, NotFound, Unsupported
 from keyfold.model import TURN, Config, Outcome, Receipt, Record
 from keyfold.portability.drafts import Draft, Sealer
@@ -114,7 +114,9 @@ class Loader:
         waiting, self._waiting, self._size = self._waiting, [], 0
         if not waiting:
             return
-        held = held_at(self._engine, [address_of(item.intent) for item in waiting])
+        # A service's writing reads what it writes to, in one listing: reading that here too would cost it twice.
+        told = isinstance(self._engine, Whole) and not self._dry_run
+        held = {} if told else held_at(self._engine, [address_of(item.intent) for item in waiting])
         now = self._clock()
         changing: list[_Waiting] = [] if held else waiting
         changed: set[Address] = set()

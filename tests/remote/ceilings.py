@@ -1,0 +1,98 @@
+"""What a call may cost in requests, for each service: the table that `make requests` holds the counts against.
+
+To add a service: put it into `tests.remote.common.SERVICES`, and its ceilings here under the same name. A call
+without a ceiling is shown and not judged. `stated` is for what is known to cost more and said so in the documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Sizes(NamedTuple):
+    """How much there is: in the namespace asked about, in all, in how many namespaces; and how many are imported."""
+
+    n: int
+    total: int
+    namespaces: int
+    imported: int = 0
+
+
+Ceiling = Callable[[Sizes], int]
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    cold: Mapping[str, Ceiling]
+    warm: Mapping[str, Ceiling] = field(default_factory=dict)  # where it is lower than cold
+    stated: Mapping[str, tuple[Ceiling, str]] = field(default_factory=dict)  # a higher one, and why
+
+    def of(self, call: str, sizes: Sizes) -> tuple[int | None, int | None, str]:
+        """What a call may cost cold and warm, and what is stated when that is more than it should."""
+        limit = self.cold.get(call)
+        if limit is None:
+            return None, None, ""
+        cold = limit(sizes)
+        warm = self.warm.get(call, limit)(sizes)
+        if call in self.stated:
+            more, why = self.stated[call]
+            if more(sizes) > cold:
+                return more(sizes), warm, why
+        return cold, warm, ""
+
+
+def pages(rows: int, page: int) -> int:
+    return max(1, -(-rows // page))
+
+
+def fixed(number: int) -> Ceiling:
+    return lambda _: number
+
+
+CUT = "stated: a listing of 1,000 rows may be a cut one, so the first look asks again; later ones know"
+
+CEILINGS: dict[str, Ceilings] = {
+    "Mem0 platform": Ceilings(
+        cold={
+            "get": fixed(1),
+            "store new": fixed(2),
+            "store unchanged": fixed(1),
+            "store rewritten": fixed(2),
+            "forget": fixed(2),
+            "list": lambda s: pages(s.n, 200),
+            "count": fixed(1),
+            "namespaces": lambda s: pages(s.total, 200),
+            "search": fixed(1),
+            "export": lambda s: pages(s.total, 200) + 1,
+            "import": lambda s: 2 * s.imported,
+        },
+        # Here cold is into a namespace that holds nothing, warm into one that holds others.
+        warm={"import": lambda s: s.imported + pages(s.n, 200)},
+    ),
+    "Mem0 open source": Ceilings(
+        cold={
+            "get": fixed(1),
+            "store new": fixed(2),
+            "store unchanged": fixed(1),
+            "store rewritten": fixed(2),
+            "forget": fixed(2),
+            "list": lambda s: 1 if s.n <= 1000 else 2,
+            "count": fixed(1),
+            "namespaces": fixed(1),
+            "search": fixed(1),
+            "export": lambda s: s.namespaces + 1,
+            "import": lambda s: 2 * s.imported,
+        },
+        warm={"list": fixed(1)},
+        stated={
+            "list": (lambda s: 1 if s.n < 1000 else 2, CUT),
+            "count": (lambda s: 1 if s.n < 1000 else 2, CUT),
+            "export": (
+                lambda s: s.namespaces + 1 + s.total // 1000,
+                "stated: each namespace of 1,000 rows and more is looked at twice, once a process",
+            ),
+        },
+    ),
+}

@@ -1,0 +1,163 @@
+"""Services as tests see them: a double, the URL that opens an engine on it, and records put there unseen.
+
+A service is a `Service`. Tests that hold for every one are run for each of `SERVICES`; add yours there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from keyfold import AsyncMemory, Config, Memory
+from keyfold.contract.intents import Intent, Ref
+from keyfold.dialects.base import Shelf
+from keyfold.dialects.payload import FIELD, Payload, header, wire_text, with_id
+from keyfold.faces.planned import AsyncPlannedEngine, PlannedEngine
+from keyfold.model import OBSERVATION, SESSION, Record
+from keyfold.registry import open_async_engine, open_engine
+from tests.doubles.serving import Double
+
+KEY = "a-key-that-is-never-shown"
+SEEDED = datetime(2026, 1, 1, tzinfo=UTC)
+
+# What people and programs name things; each is a key, and a namespace, of its own.
+NAMES = (
+    "a.b/c",
+    "a%2Fb",
+    "a/b",
+    "*",
+    "with spaces  within",
+    "☃ émoji 🗝",
+    "k" * 500,
+    "\u00c5",  # Å, one code point
+    "A\u030a",  # Å, a letter and its ring
+    "Case",
+    "case",
+    "?user_id=*&x=1#y",
+    "../..",
+    "%",
+)
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service: how its double is made, which scheme opens an engine on it, and how a record is put there."""
+
+    name: str
+    scheme: str
+    double: Callable[[], Double]
+    put: Callable[[Any, Payload], object] | None = None  # None: through the engine
+
+    def url(self, double: Double) -> str:
+        return double.url.replace("http://", f"{self.scheme}://")
+
+    def engine(self, double: Double, **settings: Any) -> PlannedEngine:
+        engine = open_engine(self.url(double), config=configured(**settings))
+        assert isinstance(engine, PlannedEngine)
+        return engine
+
+    async def async_engine(self, double: Double, **settings: Any) -> AsyncPlannedEngine:
+        engine = await open_async_engine(self.url(double), config=configured(**settings))
+        assert isinstance(engine, AsyncPlannedEngine)
+        return engine
+
+    def memory(self, double: Double, **settings: Any) -> Memory:
+        return Memory.open(self.url(double), config=configured(**settings))
+
+    async def async_memory(self, double: Double, **settings: Any) -> AsyncMemory:
+        return await AsyncMemory.open(self.url(double), config=configured(**settings))
+
+    def fill(self, double: Double, namespace: str, number: int, *, first: int = 0) -> None:
+        """Put `number` records into a namespace, with the keys `key/0`, `key/1`, ..., as if long ago."""
+        numbers = range(first, first + number)
+        if self.put is not None:
+            for one in numbers:
+                self.put(double, payload(namespace, f"key/{one}", f"content {one}"))
+            return
+        engine = self.engine(double)
+        try:
+            engine.store_many([intent(namespace, f"key/{one}", f"content {one}") for one in numbers])
+        finally:
+            engine.close()
+
+
+def configured(**settings: Any) -> Config:
+    return Config(**{"credential": lambda: KEY, "timeout": 20.0, **settings})
+
+
+def payload(namespace: str, key: str, content: str, *, revision: int = 1, **fields: Any) -> Payload:
+    """A record as a dialect writes it down."""
+    said: dict[str, Any] = {
+        "id": "",
+        "namespace": namespace,
+        "kind": OBSERVATION,
+        "key": key,
+        "minted": False,
+        "type": "decision",
+        "title": "Title",
+        "content": content,
+        "metadata": {},
+        "tags": (),
+        "session_id": None,
+        "revision_count": revision,
+        "normalized_hash": sha256(content.encode()).hexdigest(),
+        "created_at": SEEDED,
+        "updated_at": SEEDED + timedelta(seconds=revision),
+        "expires_at": None,
+        "pinned": False,
+        "taint": "internal",
+        "observed_at": None,
+    }
+    return Payload(with_id(Record(**said | fields)))
+
+
+def intent(namespace: str, key: str | None, content: str, **fields: Any) -> Intent:
+    return Intent(
+        namespace,
+        key=key,
+        type="decision",
+        title="Title",
+        content=content,
+        normalized_hash=sha256(content.encode()).hexdigest(),
+        **fields,
+    )
+
+
+def ref(namespace: str, key: str) -> Ref:
+    return Ref(namespace, key=key)
+
+
+def contents(records: Iterable[Record]) -> list[str]:
+    return sorted(record.content for record in records)
+
+
+def _mem0_ids(payload: Payload) -> dict[str, str]:
+    shelf = Shelf(payload.record.namespace, payload.record.kind == SESSION)
+    return {"user_id": shelf.wire_name, "agent_id": "keyfold", "run_id": payload.digest}
+
+
+def put_mem0(double: Any, payload: Payload) -> str:
+    """Put a record on a double of Mem0, of either kind, as the dialects write it; returns its id there."""
+    metadata = {FIELD: header(payload)}
+    [remote] = double.seed(wire_text(payload), metadata=metadata, **_mem0_ids(payload))
+    return str(remote)
+
+
+def _mem0_oss() -> Double:
+    from tests.doubles.mem0_oss import Mem0Oss
+
+    return Mem0Oss(key=KEY)
+
+
+def _mem0_platform() -> Double:
+    from tests.doubles.mem0_platform import Mem0Platform
+
+    return Mem0Platform(key=KEY)
+
+
+MEM0_OSS = Service("Mem0 open source", "mem0+http", _mem0_oss, put_mem0)
+MEM0_PLATFORM = Service("Mem0 platform", "mem0", _mem0_platform, put_mem0)
+SERVICES = (MEM0_PLATFORM, MEM0_OSS)
