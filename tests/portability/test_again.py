@@ -148,6 +148,31 @@ def test_two_states_of_one_record_in_a_chunk_are_taken_in_turn(engine: InMemoryE
     assert (record.content, record.revision_count) == ("a", 3)
 
 
+@pytest.mark.parametrize("dry", [True, False])
+def test_two_states_of_one_record_in_two_chunks_are_taken_in_turn(
+    engine: InMemoryEngine, config: Any, dry: bool
+) -> None:
+    from datetime import UTC, datetime
+
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def draft(text: str, key: str = "k") -> Draft:
+        state = State(1, "document", "t", text, at)
+        return Draft("x", None, "u", "document", key, False, state, at, current=at)
+
+    def taken(drafts: list[Draft], *, dry_run: bool = False) -> tuple[int, int, int]:
+        report = Report()
+        loader = Loader(engine, report, config, dry_run=dry_run)
+        for one in drafts:
+            loader.offer(one)
+        loader.finish()
+        return report.created, report.updated, report.deduped
+
+    others = [draft("o", f"o{number}") for number in range(CHUNK)]
+    taken([draft("a"), *others])
+    assert taken([draft("b"), *others, draft("a")], dry_run=dry) == (0, 2, CHUNK)
+
+
 def test_a_listing_by_key_reads_on_from_where_a_page_ended(tmp_path: Path) -> None:
     engine = open_engine(str(tmp_path / "m.db"))
     made = [

@@ -224,6 +224,19 @@ def test_a_dry_run_says_what_would_happen_and_writes_nothing(
     assert list(export(engine)) == before
 
 
+@pytest.mark.parametrize("apart", [0, CHUNK])
+def test_a_dry_run_counts_a_line_that_recurs_as_an_import_does(
+    engine: InMemoryEngine, file_of: Any, record: Any, apart: int
+) -> None:
+    between = [record(key=f"k{number}") for number in range(apart)]
+    later = record(content="later", updated_at="2026-03-01T00:00:00Z")
+    lines = file_of(record(), *between, record(), later, later, record(key="other"))
+    dry = import_keyfold(engine, lines, dry_run=True)
+    real = import_keyfold(engine, lines)
+    assert (real.created, real.updated, real.deduped) == (2 + apart, 1, 2)
+    assert dry.to_dict() | {"dry_run": False} == real.to_dict()
+
+
 def test_a_chunk_that_fails_costs_only_the_record_at_fault(file_of: Any, record: Any) -> None:
     class Picky(InMemoryEngine):
         def store_many(self, intents: Any) -> Any:

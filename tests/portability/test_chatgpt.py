@@ -128,6 +128,62 @@ def test_the_branch_that_is_shown_is_taken_and_others_are_counted(
     assert [turn.content for turn in turns(engine)] == ["a", "first", "more"]
 
 
+@pytest.mark.parametrize("dated", [True, False])
+def test_an_older_export_does_not_go_back_on_a_newer_branch(
+    engine: InMemoryEngine, written: Any, dated: bool
+) -> None:
+    times = [{"update_time": START + at} if dated else {"update_time": None} for at in (5, 9)]
+    older = written(
+        conversation(message("user", "a"), message("assistant", "b", at=START + 5), **times[0]), name="1.json"
+    )
+    newer = written(
+        conversation(message("user", "A"), message("assistant", "B", at=START + 9), **times[1]), name="2.json"
+    )
+    import_chatgpt(engine, older)
+    assert import_chatgpt(engine, newer).updated == 3  # two turns and the session
+    report = import_chatgpt(engine, older)
+    assert (report.changed, [item.where for item in report.notes]) == (False, ["conversation 1"])
+    assert report.left_out == {"conversations that the store holds in a later state": 1}
+    assert [turn.content for turn in turns(engine)] == ["A", "B"]
+    assert import_chatgpt(engine, newer).to_dict() | {"deduped": 0} == import_chatgpt(
+        engine, newer, dry_run=True
+    ).to_dict() | {"deduped": 0, "dry_run": False}
+
+
+def test_a_conversation_that_is_too_long_is_told_before_it_fills_the_memory(
+    engine: InMemoryEngine, written: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("keyfold.portability.chatgpt_files.CHUNK", 64)
+    monkeypatch.setattr("keyfold.portability.chatgpt_files.LONGEST", 5000)
+    path = written(
+        conversation(message("user", "a")), conversation(message("user", "x" * 50_000), identity="c2")
+    )
+    read: list[int] = []
+    more = _Stream._more
+
+    def watched(stream: _Stream) -> None:
+        more(stream)
+        read.append(len(stream._text))
+
+    monkeypatch.setattr(_Stream, "_more", watched)
+    report = import_chatgpt(engine, path)
+    assert [item.reason for item in report.skipped] == [
+        "it is longer than 5,000 characters: from here on nothing can be read"
+    ]
+    assert [turn.content for turn in turns(engine)] == ["a"]
+    assert max(read) <= 5000 + 64
+
+
+def test_numbers_that_json_does_not_know_are_noted(engine: InMemoryEngine, written: Any) -> None:
+    path = written(
+        conversation(message("user", "a")), conversation(message("user", "b"), identity="c2", score=1e500)
+    )
+    report = import_chatgpt(engine, path)
+    assert [(item.where, "kept as text" in item.reason) for item in report.notes] == [
+        ("conversation 2", True)
+    ]
+
+
 def test_without_a_current_node_the_latest_leaf_is_shown_and_a_ring_ends(
     engine: InMemoryEngine, written: Any
 ) -> None:

@@ -256,6 +256,24 @@ def test_private_text_goes_even_when_it_begins_in_the_front_matter(
     assert import_markdown(engine, root).changed is False
 
 
+def test_a_folder_with_nothing_of_what_the_store_holds_says_how_much_that_is(
+    engine: InMemoryEngine, vault: Any
+) -> None:
+    root = vault(**{"a.md": "one", "b.md": "two"})
+    import_markdown(engine, root)
+    for path in ("a.md", "b.md"):
+        (root / path).unlink()
+    write(root, "c.md", "three")
+    for dry in (True, False):
+        (note,) = import_markdown(engine, root, dry_run=dry).notes
+        assert note.where == "."
+        assert note.reason.startswith("none of the 2 note(s) that the store holds is in this folder")
+    (root / "c.md").unlink()
+    (note,) = import_markdown(engine, root).notes
+    assert note.reason.startswith("none of the 3 note(s)")
+    assert import_markdown(InMemoryEngine(), root).notes == []
+
+
 def test_a_dry_run_foresees_what_an_import_does(engine: InMemoryEngine, vault: Any) -> None:
     import_markdown(engine, vault(**{"a.md": "one", "b.md": "two"}))
     root = vault(**{"b.md": "changed", "c.md": "new", "d.md": ""})

@@ -143,6 +143,41 @@ def test_broken_lines_are_reported_and_the_rest_goes_in(engine: InMemoryEngine, 
     assert report.created == 3
 
 
+@pytest.mark.parametrize("line", ["[]", "null", "5", '"text"', "[[]]"])
+def test_a_line_that_holds_no_object_is_reported_by_its_number(
+    engine: InMemoryEngine, graph: Any, line: str
+) -> None:
+    report = import_mcp_memory(engine, graph(entity("Ann", "a"), line, entity("Bo", "b")))
+    assert [(item.line, item.reason) for item in report.skipped] == [(2, "not an object")]
+    assert report.created == 2
+
+
+def test_numbers_that_json_does_not_know_are_kept_as_text_and_noted(
+    engine: InMemoryEngine, graph: Any
+) -> None:
+    facts = '"score":NaN,"bound":[-Infinity,1e999],"count":123456789012345678901,"plain":0.5'
+    path = graph(entity("Bo", "b"), '{"type":"entity","name":"Ann","observations":["a"],' + facts + "}")
+    report = import_mcp_memory(engine, path)
+    assert [(item.line, "kept as text" in item.reason) for item in report.notes] == [(2, True)]
+    assert observation(engine, "Ann").metadata == {
+        "score": "NaN", "bound": ["-Infinity", "1e999"], "count": "123456789012345678901", "plain": 0.5,
+    }  # fmt: skip
+    assert import_mcp_memory(engine, path).changed is False
+
+
+def test_an_observation_that_is_no_text_is_kept_as_json(engine: InMemoryEngine, graph: Any) -> None:
+    dated = {"content": "likes tea", "timestamp": "2026-01-01T00:00:00Z"}
+    path = graph(entity("Ann", {"fact": "it's é", "sure": True}, [1, None], 5, False, None, dated))
+    report = import_mcp_memory(engine, path)
+    assert observation(engine, "Ann").content.split("\n") == [
+        '{"fact": "it\'s é", "sure": true}', "[1, null]", "5", "false", "likes tea",
+    ]  # fmt: skip
+    assert report.left_out == {
+        "observations that are null": 1,
+        "what is said of an observation beside its text (dates and the like)": 1,
+    }
+
+
 def test_names_are_kept_as_they_are_and_bad_characters_are_repaired(
     engine: InMemoryEngine, graph: Any
 ) -> None:

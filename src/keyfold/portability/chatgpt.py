@@ -11,11 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from keyfold.clock import EPOCH
+from keyfold.clock import EPOCH, to_text
 from keyfold.contract.intents import Ref
 from keyfold.contract.keys import turn_key
 from keyfold.contract.protocols import Engine
-from keyfold.model import TURN, Config
+from keyfold.model import SESSION, TURN, Config
 from keyfold.portability.chatgpt_files import conversations
 from keyfold.portability.chats import ASSISTANT, TOOL, USER, Thread, Turn
 from keyfold.portability.foreign import time_from
@@ -25,6 +25,7 @@ from keyfold.portability.report import Progress, Report
 _ROLES: Final = {"user": USER, "assistant": ASSISTANT, "tool": TOOL}
 _REASONING: Final = ("thoughts", "reasoning_recap", "reasoning", "analysis")
 _INSTRUCTIONS: Final = ("user_editable_context", "model_editable_context", "system_error")
+_UPDATED: Final = "source_updated_at"
 _IMAGE: Final = "images and other media (a placeholder stands for each)"
 _FACTS: Final = (
     ("title", "title"), ("default_model_slug", "model"), ("gizmo_id", "gizmo_id"),
@@ -61,12 +62,37 @@ def import_chatgpt(
             continue
         seen.add(name)
         thread = Thread(loader, report, namespace, name, rewritten=True)
+        updated = _updated(value)
+        if _holds_later(engine, namespace, thread, updated):
+            report.note(where, "the store holds a later state of it than this export; that stays")
+            report.leave_out("conversations that the store holds in a later state")
+            continue
+        if updated is not None:
+            thread.facts[_UPDATED] = to_text(updated)
         _take(value, thread, where, report)
         thread.close(where)
         if thread.count and _holds(engine, namespace, thread):
             report.note(where, "the store holds later turns of it than its current branch; they stay")
     loader.finish()
     return report
+
+
+def _updated(value: dict[str, Any]) -> datetime | None:
+    """When a conversation last changed: its own word, else the newest of its messages."""
+    told = time_from(value.get("update_time"))
+    if told is not None:
+        return told
+    newest = max((_time(node) for node in value["mapping"].values() if isinstance(node, dict)), default=EPOCH)
+    return newest if newest > EPOCH else None
+
+
+def _holds_later(engine: Engine, namespace: str, thread: Thread, updated: datetime | None) -> bool:
+    """Whether an export that was made later was imported before: its branch is then not gone back on."""
+    if updated is None:
+        return False
+    session = engine.get(Ref(namespace, key=thread.id, kind=SESSION))
+    before = time_from(session.metadata.get(_UPDATED)) if session is not None else None
+    return before is not None and before > updated
 
 
 def _holds(engine: Engine, namespace: str, thread: Thread) -> bool:

@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from keyfold.errors import InvalidRequest
-from keyfold.portability.foreign import LENIENT, open_regular, open_source
+from keyfold.portability.foreign import ODD_NUMBERS, Lenient, open_regular, open_source
 from keyfold.portability.report import Report
 from keyfold.portability.strict_json import BadInput
 
 NAME: Final = re.compile(r"conversations(?:[-_ ]?\d+)?\.json")
 CHUNK: Final = 1 << 20
-# A conversation longer than this is not read: far above any that was seen.
-LONGEST: Final = 256 << 20
+# A conversation longer than this is not read: far above any that was seen, and what it takes to read it is
+# some times as much.
+LONGEST: Final = 64 << 20
 _BLANK: Final = re.compile(r"[ \t\r\n,]*")
 # How near to the end of what was read a fault may stand and still be a matter of reading on.
 _NEAR: Final = 16
@@ -91,6 +92,8 @@ def _read(file: IO[bytes], prefix: str, report: Report) -> Iterator[tuple[str, A
                     raise BadInput("the file is cut off")
                 return
             number += 1
+            if stream.odd:
+                report.note(f"{prefix}conversation {number}", ODD_NUMBERS)
             yield f"{prefix}conversation {number}", value
     except BadInput as error:
         report.skip(f"{prefix}conversation {number + 1}", f"{error}: from here on nothing can be read")
@@ -101,11 +104,17 @@ class _Stream:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        self._json = Lenient()
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._text = ""
         self._at = 0
         self._whole = False
         self.closed = False
+
+    @property
+    def odd(self) -> bool:
+        """Whether the last value holds numbers that are kept as text."""
+        return self._json.odd > 0
 
     def opens_list(self) -> bool:
         """Step into the list that the file is; False when it is no list."""
@@ -124,8 +133,9 @@ class _Stream:
             self.closed = self._text.startswith("]", self._at)
             return None, False
         while True:
+            self._json.odd = 0
             try:
-                value, self._at = LENIENT.raw_decode(self._text, self._at)
+                value, self._at = self._json.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 cut = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _NEAR
                 if not cut:
@@ -133,7 +143,7 @@ class _Stream:
                 if self._whole:
                     raise BadInput("the file is cut off") from None
                 if len(self._text) - self._at > LONGEST:
-                    raise BadInput("it is too long") from None
+                    raise BadInput(f"it is longer than {LONGEST:,} characters") from None
                 self._more()
             except RecursionError:
                 raise BadInput("nested too deeply") from None
@@ -153,7 +163,8 @@ class _Stream:
         """Read as much again as is waiting, so that a long conversation is parsed a few times and not many."""
         waiting = self._text[self._at :]
         try:
-            data = self._file.read(max(CHUNK, len(waiting)))
+            # no further than it takes to tell that it is too long
+            data = self._file.read(max(CHUNK, min(len(waiting), LONGEST + 1 - len(waiting))))
             more = self._decoder.decode(data, final=not data)
         except UnicodeDecodeError:
             raise BadInput("not UTF-8") from None

@@ -17,7 +17,14 @@ from keyfold.errors import InvalidRequest, NotFound
 from keyfold.model import Config
 from keyfold.portability.chats import Thread
 from keyfold.portability.claude_messages import BOOKKEEPING, turns_of
-from keyfold.portability.foreign import json_lines, modified, open_regular, open_source, time_from
+from keyfold.portability.foreign import (
+    ODD_NUMBERS,
+    json_lines,
+    modified,
+    open_regular,
+    open_source,
+    time_from,
+)
 from keyfold.portability.loader import Loader
 from keyfold.portability.report import Progress, Report
 from keyfold.portability.strict_json import BadInput
@@ -109,7 +116,10 @@ class _Transcript:
             if line.problem is not None or not isinstance(line.value, dict):
                 self._report.skip(where, line.problem or "not an object", line.number)
                 continue
+            taken = sum(thread.count for thread in self._threads.values()) if line.odd else 0
             at = self._take(line.value, at, where, line.number)
+            if line.odd and sum(thread.count for thread in self._threads.values()) > taken:
+                self._report.note(where, ODD_NUMBERS, line.number)
         self._name_sessions()
         for thread in self._threads.values():
             thread.close(f"session of {self._name}" if self._name else "session")

@@ -17,7 +17,7 @@ from keyfold.portability.chatgpt_files import NAME as CONVERSATIONS
 from keyfold.portability.chatgpt_files import zip_names
 from keyfold.portability.claude_code import is_transcript, transcripts_in
 from keyfold.portability.engram_files import LISTS, folder_of, is_engram, unpacked
-from keyfold.portability.foreign import BOM, LENIENT
+from keyfold.portability.foreign import BOM, Lenient
 from keyfold.portability.markdown_files import is_note
 from keyfold.portability.mcp_graph import is_graph
 from keyfold.portability.strict_json import BadInput, loads
@@ -111,9 +111,10 @@ def _is_archive(path: Path) -> bool:
 def _of_lines(head: bytes) -> Source | None:
     """The format that the first lines tell, by the first of them that can be read."""
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+    decoder = Lenient()
     for line in text.split("\n")[:_TRIED]:
         try:
-            value, _ = LENIENT.raw_decode(line.strip())
+            value, _ = decoder.raw_decode(line.strip())
         except (json.JSONDecodeError, RecursionError):
             continue
         found = _of_value(value)

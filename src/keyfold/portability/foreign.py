@@ -139,33 +139,45 @@ def cleaned(value: Any, depth: int = 12) -> Any:
     return value
 
 
-def _whole(digits: str) -> Any:
-    if len(digits) > 20 or not -LARGEST - 1 <= (number := int(digits)) <= LARGEST:
-        return digits[:400]
-    return number
+ODD_NUMBERS: Final = "numbers in it that JSON or 64 bits do not hold (NaN, Infinity) are kept as text"
 
 
-def _float(digits: str) -> Any:
-    number = float(digits)
-    return number if math.isfinite(number) else digits[:400]
+class Lenient(json.JSONDecoder):
+    """Takes what another tool wrote as far as it can be: NaN, Infinity and numbers beyond 64 bits as text.
 
+    `odd` counts these. A decoder is of one reader.
+    """
 
-def _constant(_name: str) -> None:
-    return None
+    def __init__(self) -> None:
+        self.odd = 0
+        super().__init__(
+            strict=False, parse_constant=self._text, parse_int=self._whole, parse_float=self._real
+        )
 
+    def _text(self, name: str) -> str:
+        self.odd += 1
+        return name[:400]
 
-# What another tool wrote is taken as far as it can be: numbers beyond 64 bits as text, NaN as null.
-LENIENT: Final = json.JSONDecoder(
-    strict=False, parse_constant=_constant, parse_int=_whole, parse_float=_float
-)
+    def _whole(self, digits: str) -> Any:
+        if len(digits) > 20 or not -LARGEST - 1 <= (number := int(digits)) <= LARGEST:
+            return self._text(digits)
+        return number
+
+    def _real(self, digits: str) -> Any:
+        number = float(digits)
+        return number if math.isfinite(number) else self._text(digits)
 
 
 class Line(NamedTuple):
-    """One value on a line, or what is wrong with the line (then `value` is None)."""
+    """One value on a line, or what is wrong with the line (then `value` is None).
+
+    `odd`: it holds numbers that are kept as text.
+    """
 
     number: int
     value: Any
     problem: str | None = None
+    odd: bool = False
 
 
 def json_lines(file: BinaryIO, salvage: re.Pattern[str] | None = None) -> Iterator[Line]:
@@ -174,6 +186,7 @@ def json_lines(file: BinaryIO, salvage: re.Pattern[str] | None = None) -> Iterat
     `salvage` finds where a value can begin after one that was cut off on the same line.
     """
     number = 0
+    decoder = Lenient()
     while True:
         try:
             line = file.readline(MAX_LINE + 1)
@@ -187,10 +200,10 @@ def json_lines(file: BinaryIO, salvage: re.Pattern[str] | None = None) -> Iterat
                 line = file.readline(MAX_LINE)
             yield Line(number, None, f"the line is longer than {MAX_LINE:,} bytes")
             continue
-        yield from _values(line.removeprefix(BOM) if number == 1 else line, number, salvage)
+        yield from _values(line.removeprefix(BOM) if number == 1 else line, number, salvage, decoder)
 
 
-def _values(line: bytes, number: int, salvage: re.Pattern[str] | None) -> Iterator[Line]:
+def _values(line: bytes, number: int, salvage: re.Pattern[str] | None, decoder: Lenient) -> Iterator[Line]:
     try:
         text = line.decode().strip()
     except UnicodeDecodeError as error:
@@ -198,23 +211,24 @@ def _values(line: bytes, number: int, salvage: re.Pattern[str] | None) -> Iterat
         return
     position = 0
     while position < len(text):
+        before = decoder.odd
         try:
-            value, end = LENIENT.raw_decode(text, position)
+            value, end = decoder.raw_decode(text, position)
         except (json.JSONDecodeError, RecursionError) as error:
             deep = isinstance(error, RecursionError)
             yield Line(number, None, "nested too deeply" if deep else "not JSON, or cut off")
-            following = _salvaged(text, position + 1, salvage)
+            following = _salvaged(text, position + 1, salvage, decoder)
             if following is None:
                 return
             position = following
             continue
-        yield Line(number, value)
+        yield Line(number, value, odd=decoder.odd > before)
         position = end
         while position < len(text) and text[position] in " \t\r,":
             position += 1
 
 
-def _salvaged(text: str, position: int, salvage: re.Pattern[str] | None) -> int | None:
+def _salvaged(text: str, position: int, salvage: re.Pattern[str] | None, decoder: Lenient) -> int | None:
     """Where a whole value begins after a broken one."""
     if salvage is None:
         return None
@@ -222,7 +236,7 @@ def _salvaged(text: str, position: int, salvage: re.Pattern[str] | None) -> int 
         if attempt == _SALVAGED:
             return None
         try:
-            LENIENT.raw_decode(text, found.start())
+            decoder.raw_decode(text, found.start())
         except (json.JSONDecodeError, RecursionError):
             continue
         return found.start()

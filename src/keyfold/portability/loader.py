@@ -18,6 +18,10 @@ from keyfold.portability.report import Progress, Report
 # One transaction. Of 1,000, 2,000 and 4,000 the quickest: half the syncs, and records that still fit a processor's cache.
 CHUNK: Final = 2000
 CHUNK_BYTES: Final = 8 << 20
+# A dry run remembers so much of what it foresaw; a record that recurs after more than this is counted as if it were
+# new to it.
+FORESEEN: Final = 20_000
+FORESEEN_CHARACTERS: Final = 16 << 20
 
 # What one record can be at fault for. Anything else (a full disk, a closed store) ends the import.
 _FAULTS: Final = (InvalidRequest, Conflict, NotFound, Unsupported)
@@ -52,6 +56,8 @@ class Loader:
         self._waiting: list[_Waiting] = []
         self._size = self._offered_size = 0
         self._offered: list[Draft] = []
+        self._foreseen: dict[Address, Record] = {}
+        self._foreseen_size = 0
 
     def unchanged(self, held: Record) -> None:
         """Count a record that the caller read and found to say what the input says, letter for letter."""
@@ -72,7 +78,9 @@ class Loader:
         offered, self._offered, self._offered_size = self._offered, [], 0
         addresses = [_address(draft) for draft in offered]
         found = held_at(self._engine, filter(None, addresses))
-        changed: set[Address | None] = set()
+        # what waits, and what a dry run foresees, changes what is held before these are stored
+        changed: set[Address | None] = {address_of(item.intent) for item in self._waiting}
+        changed.update(address for address in addresses if address in self._foreseen)
         for draft, address in zip(offered, addresses, strict=True):
             held = None if address is None else found.get(address)
             if (
@@ -122,7 +130,7 @@ class Loader:
         changed: set[Address] = set()
         for item in waiting if held else ():
             address = address_of(item.intent)
-            record = held.get(address)
+            record = self._foreseen.get(address) or held.get(address)
             decision = None
             if record is not None and address not in changed:
                 decision = decide(record, item.intent, now)
@@ -160,10 +168,21 @@ class Loader:
             self._note(item, receipt.outcome, receipt.normalized_hash)
 
     def _foresee(self, item: _Waiting) -> None:
-        """Note what storing it would do, by the same decision that the engine takes."""
-        intent = item.intent
-        held = self._engine.get(Ref(intent.namespace, key=intent.key, kind=intent.kind, minted=intent.minted))
+        """Note what storing it would do, by the same decision that the engine takes, after what came before it."""
+        intent, address = item.intent, address_of(item.intent)
+        held = self._foreseen.pop(address, None)
+        if held is not None:
+            self._foreseen_size -= len(held.content)
+        else:
+            held = self._engine.get(
+                Ref(intent.namespace, key=intent.key, kind=intent.kind, minted=intent.minted)
+            )
         decision = decide(held, intent, self._clock())
+        self._foreseen[address] = decision.record
+        self._foreseen_size += len(decision.record.content)
+        while len(self._foreseen) > FORESEEN or self._foreseen_size > FORESEEN_CHARACTERS:
+            oldest = next(iter(self._foreseen))
+            self._foreseen_size -= len(self._foreseen.pop(oldest).content)
         self._note(item, decision.outcome, decision.record.normalized_hash)
 
     def _note_all(self, waiting: list[_Waiting], receipts: list[Receipt]) -> None:

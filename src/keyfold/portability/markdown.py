@@ -66,7 +66,7 @@ def import_markdown(
         report.redacted += regions
         loader.offer(_draft(note, safe, changed, namespace, report))
     loader.finish()
-    if place.is_dir() and report.updated + report.deduped:
+    if place.is_dir():
         _report_vanished(engine, namespace, {note.key for note in notes}, report)
     return report
 
@@ -183,9 +183,15 @@ class _Facts:
 
 
 def _report_vanished(engine: Engine, namespace: str, there: set[str], report: Report) -> None:
-    """Name the notes that the store holds and the folder does not: they may be renamed, moved or deleted."""
+    """Name the notes that the store holds and the folder does not: they may be renamed, moved or deleted.
+
+    Where the two have none in common it may be another folder altogether (a key is a path within it, so nothing
+    tells): then one line says how many there are.
+    """
     if not report.dry_run and engine.count(namespace).by_kind.get(DOCUMENT, 0) == report.records:
         return
+    common = report.updated + report.deduped > 0
+    others = 0
     where = Filter(metadata=(Condition(("mime",), "eq", MIME),))
     position: str | None = None
     while True:
@@ -197,7 +203,12 @@ def _report_vanished(engine: Engine, namespace: str, there: set[str], report: Re
         )  # fmt: skip  # one argument a line says less
         for record in page.items:
             if not record.minted and record.key not in there and is_note(record.key):
-                report.note(record.key, "it is in the store and no longer in the folder; it is kept")
+                others += 1
+                if common:
+                    report.note(record.key, "it is in the store and no longer in the folder; it is kept")
         position = page.position
         if position is None:
-            return
+            break
+    if others and not common:
+        told = "another folder's, or all of them moved or deleted; they are kept"
+        report.note(".", f"none of the {others} note(s) that the store holds is in this folder: {told}")

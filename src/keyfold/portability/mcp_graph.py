@@ -6,12 +6,13 @@ dates the difference, so the copies are one entity with all their observations i
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from keyfold.portability.foreign import REPAIRED, clean, cleaned, json_lines, time_from
+from keyfold.portability.foreign import ODD_NUMBERS, REPAIRED, clean, cleaned, json_lines, time_from
 from keyfold.portability.report import Report
 from keyfold.text.redact import has_private, redact, redact_count
 
@@ -63,11 +64,13 @@ def read_graph(file: BinaryIO, report: Report) -> Graph:
         if line.problem is not None:
             report.skip(where, line.problem, line.number)
             continue
-        values = line.value if isinstance(line.value, list) else [line.value]
+        values = line.value if isinstance(line.value, list) and line.value else [line.value]
         for value in values:
             problem = _take(value, line.number, graph, report)
             if problem is not None:
                 report.skip(where, problem, line.number)
+        if line.odd:
+            report.note(where, ODD_NUMBERS, line.number)
     _fold(graph, report)
     return graph
 
@@ -117,7 +120,7 @@ def _take_entity(value: dict[str, Any], number: int, graph: Graph, report: Repor
         entity.kind = clean(value["entityType"])
     repaired = graph.repaired
     for observation in observations:
-        text = _observed(observation, graph)
+        text = _observed(observation, graph, report)
         if text:
             entity.observations[text] = None
     if graph.repaired > repaired or name != value["name"]:
@@ -132,14 +135,20 @@ def _take_entity(value: dict[str, Any], number: int, graph: Graph, report: Repor
     return None
 
 
-def _observed(observation: Any, graph: Graph) -> str:
+def _observed(observation: Any, graph: Graph, report: Report) -> str:
     """An observation as it stands in a record: redacted on its own, its further lines indented."""
     if isinstance(observation, dict):  # variants of the server date each observation
-        observation = next(
-            (observation[key] for key in ("content", "text", "observation") if key in observation),
-            observation,
-        )
-    given = observation if isinstance(observation, str) else repr(cleaned(observation))
+        key = next((key for key in ("content", "text", "observation") if key in observation), None)
+        if key is not None:
+            if len(observation) > 1:
+                report.leave_out("what is said of an observation beside its text (dates and the like)")
+            observation = observation[key]
+    if observation is None:
+        report.leave_out("observations that are null")
+        return ""
+    given = (
+        observation if isinstance(observation, str) else json.dumps(cleaned(observation), ensure_ascii=False)
+    )
     text = clean(given)
     graph.repaired += text != given
     if "<" not in text and "\n" not in text and "\r" not in text:
