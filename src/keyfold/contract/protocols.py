@@ -79,8 +79,8 @@ class Engine(Protocol):
 class Whole(Protocol):
     """An engine that reads all it holds at once, where reading namespace by namespace would cost far more."""
 
-    def everything(self) -> list[Record]:
-        """All records of all namespaces, sessions too, in the order (namespace, kind, minted, key)."""
+    def everything(self) -> list[Past]:
+        """All records of all namespaces, sessions too, with their states: in the order (namespace, kind, minted, key)."""
         ...
 
 

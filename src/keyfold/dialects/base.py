@@ -45,6 +45,7 @@ class Row:
     payload: Payload
     born: str = ""
     home: str = ""  # where the service holds it, if that is not the shelf's own name (a dataset's id)
+    earlier: tuple[Row, ...] = ()  # states of it that the service keeps, newest first, where they came along
 
     @property
     def record(self) -> Record:
@@ -98,6 +99,13 @@ class Dialect(Protocol):
         """Put a new state in the place of the rows that hold a record (newest first): one row is left."""
         ...
 
+    def grow(self, shelf: Shelf, rows: Sequence[Row], payloads: Sequence[Payload]) -> Plan[None]:
+        """As `rewrite`, with the states that an import brings along, oldest first; `rows` is empty for a new record.
+
+        Only where there is a history are any but the last of them kept.
+        """
+        ...
+
     def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
         """Remove rows. One that is gone already is no error."""
         ...
@@ -110,8 +118,12 @@ class Dialect(Protocol):
         """Every shelf that holds anything of ours."""
         ...
 
+    def shelves_within(self, namespace: str) -> Plan[list[Shelf]]:
+        """At least those of the shelves that are this namespace's or lie below it."""
+        ...
+
     def everything(self) -> Plan[list[tuple[Shelf, Row]]]:
-        """Every row of every shelf: what an export reads."""
+        """Every row of every shelf, with its earlier states where there is a history: what an export reads."""
         ...
 
     def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
@@ -172,11 +184,20 @@ class BaseDialect:
         yield from self.insert(shelf, [payload])
         yield from self.remove(shelf, rows)
 
+    def shelves_within(self, namespace: str) -> Plan[list[Shelf]]:  # noqa: ARG002  # most list them all at once
+        return self.shelves()
+
     def everything(self) -> Plan[list[tuple[Shelf, Row]]]:
         found: list[tuple[Shelf, Row]] = []
         for shelf in (yield from self.shelves()):
             found += [(shelf, row) for row in (yield from self.rows(shelf))]
         return found
+
+    def grow(self, shelf: Shelf, rows: Sequence[Row], payloads: Sequence[Payload]) -> Plan[None]:
+        if rows:
+            yield from self.rewrite(shelf, rows, payloads[-1])
+        else:
+            yield from self.insert(shelf, [payloads[-1]])
 
     def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
         rows = yield from self.rows(shelf, texts=False)

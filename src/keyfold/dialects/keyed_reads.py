@@ -26,7 +26,7 @@ from keyfold.contract.intents import (
 )
 from keyfold.contract.reach import above, within
 from keyfold.dialects.base import Dialect, Row, Shelf
-from keyfold.dialects.held import address, expired, held_at, living, log
+from keyfold.dialects.held import address, expired, grouped, held_at, living, log
 from keyfold.dialects.names import is_digest
 from keyfold.errors import InvalidRequest
 from keyfold.flow import Plan
@@ -49,7 +49,7 @@ def get(dialect: Dialect, ref: Ref, now: datetime) -> Plan[Record | None]:
 def shelves_of(dialect: Dialect, namespace: str, reach: Reach, kinds: Sequence[str]) -> Plan[list[Shelf]]:
     """The shelves that a read looks at."""
     if reach == "subtree":
-        every = yield from dialect.shelves()
+        every = yield from dialect.shelves_within(namespace)
         names = sorted({shelf.namespace for shelf in every if within(shelf.namespace, namespace, reach)})
     elif reach == "inherit":
         names = [*above(namespace), namespace]
@@ -151,36 +151,46 @@ def count(dialect: Dialect, namespace: str, reach: Reach, now: datetime) -> Plan
     )
 
 
-def everything(dialect: Dialect, now: datetime) -> Plan[list[Record]]:
-    """All records of all namespaces, sessions too, in the order of an export: one reading of the whole service."""
+def everything(dialect: Dialect, now: datetime, keep: int | None = None) -> Plan[list[Past]]:
+    """All records of all namespaces, sessions too, with their states, in the order of an export.
+
+    It is one reading of the whole service.
+    """
     shelves: dict[Shelf, list[Row]] = {}
     for shelf, row in (yield from dialect.everything()):
         shelves.setdefault(shelf, []).append(row)
-    records = [record for shelf, rows in shelves.items() for record in living(rows, shelf, now)]
-    return sorted(records, key=lambda record: _place(record, "key"))
+    living_rows = (held.row(now) for shelf, rows in shelves.items() for held in grouped(rows, shelf).values())
+    pasts = [(row.record, _past(row, row.earlier, keep)) for row in living_rows if row is not None]
+    return [past for _, past in sorted(pasts, key=lambda found: _place(found[0], "key"))]
 
 
 def namespaces(dialect: Dialect, prefix: str) -> Plan[list[str]]:
     """The names that hold anything."""
-    names = {shelf.namespace for shelf in (yield from dialect.shelves())}
+    shelves = yield from (dialect.shelves_within(prefix) if prefix else dialect.shelves())
+    names = {shelf.namespace for shelf in shelves}
     return sorted(name for name in names if not prefix or within(name, prefix, "subtree"))
 
 
-def history(dialect: Dialect, ref: Ref, now: datetime) -> Plan[Past]:
-    """The states of a record: its present one, and what the service keeps of the earlier ones."""
+def history(dialect: Dialect, ref: Ref, now: datetime, keep: int | None = None) -> Plan[Past]:
+    """The states of a record: its present one, and what the service keeps of the earlier ones; the newest `keep`."""
     where = address(ref)
     if where is None:
         return Past(None, ())
     row = (yield from held_at(dialect, *where)).row(now)
     if row is None:
         return Past(None, ())
+    kept = (yield from dialect.versions(*where)) if dialect.capabilities.history else ()
+    return _past(row, kept, keep)
+
+
+def _past(row: Row, earlier: Sequence[Row], keep: int | None) -> Past:
+    """A record with its states; of two that bear one revision the first of `earlier` counts."""
     states = {row.record.revision_count: revision_of(row.record)}
-    if dialect.capabilities.history:
-        for version in (yield from dialect.versions(*where)):
-            known = version.record.revision_count
-            if known < row.record.revision_count and known not in states and _same(version, row):
-                states[known] = revision_of(version.record, is_current=False)
-    ordered: tuple[Revision, ...] = tuple(states[number] for number in sorted(states, reverse=True))
+    for version in earlier:
+        known = version.record.revision_count
+        if known < row.record.revision_count and known not in states and _same(version, row):
+            states[known] = revision_of(version.record, is_current=False)
+    ordered: tuple[Revision, ...] = tuple(states[number] for number in sorted(states, reverse=True)[:keep])
     return Past(row.record, ordered)
 
 

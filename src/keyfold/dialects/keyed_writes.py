@@ -23,7 +23,7 @@ from keyfold.dialects.keyed_reads import shelves_of
 from keyfold.dialects.payload import Payload, first_call, first_receipt, remembered, with_id
 from keyfold.errors import Conflict, InvalidRequest, NotFound, Unsupported
 from keyfold.flow import Plan
-from keyfold.model import KINDS, READABLE_KINDS, SESSION, DeleteResult, Receipt, plain
+from keyfold.model import KINDS, READABLE_KINDS, SESSION, DeleteResult, Receipt, Revision, plain
 
 SAME_TEXTS: Final = 8  # unkeyed records whose text was changed later, that a save may step over
 WORTH_A_LISTING: Final = (
@@ -61,7 +61,8 @@ class Writer:
         receipt = receipt_of(decision, record.id)
         if decision.outcome != "deduped":
             payload = Payload(record, remembered(calls, intent.idempotency, receipt, self.now))
-            yield from self._write(shelf, held, payload)
+            past = decision.past if self.dialect.capabilities.history else ()
+            yield from self._write(shelf, held, payload, _states(payload, past, row))
         elif intent.idempotency is not None and row is not None:
             # The one write that a repeat may make: the caller's key, so that another body under it is told.
             payload = replace(row.payload, calls=remembered(calls, intent.idempotency, receipt, self.now))
@@ -125,9 +126,13 @@ class Writer:
             return self.known[shelf].get(digest, Held())
         return (yield from held_at(self.dialect, shelf, digest))
 
-    def _write(self, shelf: Shelf, held: Held, payload: Payload) -> Plan[None]:
+    def _write(
+        self, shelf: Shelf, held: Held, payload: Payload, earlier: Sequence[Payload] = ()
+    ) -> Plan[None]:
         self.written.add(payload.digest)  # what was read ahead of it holds no longer
-        if held.rows:
+        if earlier:
+            yield from self.dialect.grow(shelf, held.rows, [*earlier, payload])
+        elif held.rows:
             yield from self.dialect.rewrite(shelf, held.rows, payload)
         elif self.together:
             self.waiting.setdefault(shelf, {})[payload.digest] = payload
@@ -140,6 +145,31 @@ class Writer:
             shelf = next(iter(self.waiting))
             yield from self.dialect.insert(shelf, list(self.waiting[shelf].values()))
             del self.waiting[shelf]
+
+
+def _states(payload: Payload, past: Sequence[Revision], row: Row | None) -> list[Payload]:
+    """The states that an import brings along and that the service has not: oldest first, without the present one."""
+    held = row.record.revision_count if row is not None else 0
+    return [
+        Payload(
+            replace(
+                payload.record,
+                type=state.type,
+                title=state.title,
+                content=state.content,
+                metadata=state.metadata,
+                tags=state.tags,
+                session_id=state.session_id,
+                revision_count=state.revision,
+                normalized_hash=state.normalized_hash,
+                updated_at=state.written_at,
+                expires_at=state.expires_at,
+                pinned=state.pinned,
+            )
+        )
+        for state in past
+        if state.revision > held
+    ]
 
 
 def digest_key(intent: Intent) -> str:

@@ -118,6 +118,10 @@ class NotSent(Unavailable):
     """The exchange did not begin (no such host, refused, no secure connection): nothing was done, whatever it was."""
 
 
+class Closed(Unavailable):
+    """The store was closed: nothing was sent, and nothing will be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Statuses:
     """What to make of an answer: `fine` is returned, `absent` too (the caller asks `answer.status`)."""
@@ -141,6 +145,8 @@ def ask(request: Http, statuses: Statuses = FINE) -> Plan[Answer]:
         again = attempt < TRIES
         try:
             answer: Answer = yield request
+        except Closed:
+            raise
         except NotSent:
             if not again or not (request.reads or request.repeatable):
                 raise

@@ -47,8 +47,9 @@ class AsyncTransport(Protocol):
 class Plans:
     """The plan of every method of the contract, over one dialect."""
 
-    def __init__(self, dialect: Dialect, clock: Clock | None = None) -> None:
+    def __init__(self, dialect: Dialect, clock: Clock | None = None, keep: int | None = None) -> None:
         self.dialect = dialect
+        self._keep = keep  # how many states of a record stay readable
         self._clock: Clock = clock or system_clock
 
     @property
@@ -88,11 +89,11 @@ class Plans:
     def namespaces(self, prefix: str) -> Plan[list[str]]:
         return keyed_reads.namespaces(self.dialect, prefix)
 
-    def everything(self) -> Plan[list[Record]]:
-        return keyed_reads.everything(self.dialect, self.now())
+    def everything(self) -> Plan[list[Past]]:
+        return keyed_reads.everything(self.dialect, self.now(), self._keep)
 
     def history(self, ref: Ref) -> Plan[Past]:
-        return keyed_reads.history(self.dialect, ref, self.now())
+        return keyed_reads.history(self.dialect, ref, self.now(), self._keep)
 
     def health(self) -> Plan[Health]:
         return keyed_reads.health(self.dialect)
@@ -136,8 +137,8 @@ class PlannedEngine:
     def history(self, ref: Ref) -> Past:
         return self._run(self.plans.history(ref))
 
-    def everything(self) -> list[Record]:
-        """All records of all namespaces in the order of an export, in one reading of the service."""
+    def everything(self) -> list[Past]:
+        """All records of all namespaces with their states, in the order of an export: one reading of the service."""
         return self._run(self.plans.everything())
 
     def health(self) -> Health:
@@ -188,8 +189,8 @@ class AsyncPlannedEngine:
     async def history(self, ref: Ref) -> Past:
         return await self._run(self.plans.history(ref))
 
-    async def everything(self) -> list[Record]:
-        """All records of all namespaces in the order of an export, in one reading of the service."""
+    async def everything(self) -> list[Past]:
+        """All records of all namespaces with their states, in the order of an export: one reading of the service."""
         return await self._run(self.plans.everything())
 
     async def health(self) -> Health:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from keyfold.clock import to_text
-from keyfold.contract.intents import Query, Ref
+from keyfold.contract.intents import Past, Query, Ref
 from keyfold.contract.protocols import Engine, Whole
 from keyfold.errors import StoreError
 from keyfold.model import KINDS, Record, Revision
@@ -76,8 +76,8 @@ def export_file(
 def _everything(engine: Engine) -> Iterator[tuple[Record, tuple[Revision, ...]]]:
     """All records, as `records_of` gives those of one namespace."""
     if isinstance(engine, Whole):
-        for record in engine.everything():
-            yield from _with_past(engine, record)
+        for past in engine.everything():
+            yield from _told(past)
         return
     for name in sorted(engine.namespaces()):
         yield from records_of(engine, name)
@@ -87,7 +87,10 @@ def _with_past(engine: Engine, record: Record) -> Iterator[tuple[Record, tuple[R
     if record.revision_count == 1 or not engine.capabilities.history:
         yield record, ()
         return
-    past = engine.history(Ref(record.namespace, id=record.id, kind=record.kind))
+    yield from _told(engine.history(Ref(record.namespace, id=record.id, kind=record.kind)))
+
+
+def _told(past: Past) -> Iterator[tuple[Record, tuple[Revision, ...]]]:
     if past.record is not None:  # it may have been forgotten since it was read
         yield past.record, tuple(item for item in reversed(past.revisions) if not item.is_current)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from keyfold.dialects.wire import Answer, Http, NotSent, Together, Wait
+from keyfold.dialects.wire import Answer, Closed, Http, NotSent, Together, Wait
 from keyfold.engines.remote.endpoint import Endpoint
 from keyfold.errors import StoreError, Unavailable
 from keyfold.flow import Plan, adrive, drive
@@ -54,7 +54,7 @@ class _Client:
 
     def _built(self, request: Http) -> dict[str, Any]:
         if self._closed:
-            raise Unavailable("this store was closed; open it again")
+            raise Closed("this store was closed; open it again")
         headers = {**self._headers(), **dict(request.headers)}
         built: dict[str, Any] = {
             "method": request.method,
@@ -162,7 +162,7 @@ class BlockingTransport(_Client):
         except RuntimeError:  # the client was closed by another thread
             if not self._closed:
                 raise
-            raise Unavailable("this store was closed; open it again") from None
+            raise Closed("this store was closed; open it again") from None
 
     def _together(self, request: Together) -> list[Any]:
         plans = list(request.plans)
@@ -214,7 +214,7 @@ class AwaitedTransport(_Client):
         except RuntimeError:  # the client was closed meanwhile
             if not self._closed:
                 raise
-            raise Unavailable("this store was closed; open it again") from None
+            raise Closed("this store was closed; open it again") from None
 
     async def _together(self, request: Together) -> list[Any]:
         gate = asyncio.Semaphore(request.at_once)
