@@ -53,6 +53,15 @@ def fixed(number: int) -> Ceiling:
 
 CUT = "stated: a listing of 1,000 rows may be a cut one, so the first look asks again; later ones know"
 
+# Supermemory lists what was superseded or forgotten too: what the counting itself has written before.
+OLD = 8
+
+
+def listing(sizes: Sizes) -> int:
+    """The pages of a namespace on Supermemory."""
+    return pages(sizes.n + OLD, 200)
+
+
 CEILINGS: dict[str, Ceilings] = {
     "Mem0 platform": Ceilings(
         cold={
@@ -93,6 +102,21 @@ CEILINGS: dict[str, Ceilings] = {
                 lambda s: s.namespaces + 1 + s.total // 1000,
                 "stated: each namespace of 1,000 rows and more is looked at twice, once a process",
             ),
+        },
+    ),
+    "Supermemory": Ceilings(
+        cold={
+            "get": fixed(1),
+            "store new": lambda s: 1 + listing(s) + 1,
+            "store unchanged": fixed(1),
+            "store rewritten": fixed(2),
+            "forget": fixed(2),
+            "list": listing,
+            "count": listing,
+            "namespaces": lambda s: 1 + s.namespaces,
+            "search": fixed(1),
+            "export": lambda s: pages(s.total + OLD, 200) + s.namespaces,
+            "import": lambda s: pages(s.imported, 100) + 2 * listing(s),
         },
     ),
 }

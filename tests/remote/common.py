@@ -15,6 +15,7 @@ from keyfold import AsyncMemory, Config, Memory
 from keyfold.contract.intents import Intent, Ref
 from keyfold.dialects.base import Shelf
 from keyfold.dialects.payload import FIELD, Payload, header, wire_text, with_id
+from keyfold.dialects.supermemory_rows import laid_out, tag_of
 from keyfold.faces.planned import AsyncPlannedEngine, PlannedEngine
 from keyfold.model import OBSERVATION, SESSION, Record
 from keyfold.registry import open_async_engine, open_engine
@@ -146,6 +147,14 @@ def put_mem0(double: Any, payload: Payload) -> str:
     return str(remote)
 
 
+def put_supermemory(double: Any, payload: Payload) -> str:
+    """Put a record on a double of Supermemory, its parts first; returns the id of its head."""
+    layout = laid_out(payload)
+    tag = tag_of(Shelf(payload.record.namespace, payload.record.kind == SESSION))
+    items = [(item["content"], item["metadata"]) for item in (*layout.parts, layout.item)]
+    return str(double.seed(tag, len(items), items.__getitem__)[-1].id)
+
+
 def _mem0_oss() -> Double:
     from tests.doubles.mem0_oss import Mem0Oss
 
@@ -158,6 +167,13 @@ def _mem0_platform() -> Double:
     return Mem0Platform(key=KEY)
 
 
+def _supermemory() -> Double:
+    from tests.doubles.supermemory import Supermemory
+
+    return Supermemory(key=KEY)
+
+
 MEM0_OSS = Service("Mem0 open source", "mem0+http", _mem0_oss, put_mem0)
 MEM0_PLATFORM = Service("Mem0 platform", "mem0", _mem0_platform, put_mem0)
-SERVICES = (MEM0_PLATFORM, MEM0_OSS)
+SUPERMEMORY = Service("Supermemory", "supermemory+http", _supermemory, put_supermemory)
+SERVICES = (MEM0_PLATFORM, MEM0_OSS, SUPERMEMORY)

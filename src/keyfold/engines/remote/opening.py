@@ -11,6 +11,7 @@ from keyfold.clock import Clock
 from keyfold.dialects.base import Dialect
 from keyfold.dialects.mem0_oss import Mem0Oss
 from keyfold.dialects.mem0_platform import Mem0Platform
+from keyfold.dialects.supermemory import Supermemory
 from keyfold.engines.remote.credential import Credential
 from keyfold.engines.remote.endpoint import Endpoint, endpoint
 from keyfold.engines.remote.transport import AwaitedTransport, BlockingTransport
@@ -37,6 +38,11 @@ def _token(key: str) -> tuple[str, str]:
     return "Authorization", f"Token {key}"
 
 
+def _bearer(key: str) -> tuple[str, str]:
+    return "Authorization", f"Bearer {key}"
+
+
+SUPERMEMORY_KEYS: Final = ("KEYFOLD_API_KEY", "SUPERMEMORY_API_KEY")
 SERVICES: Final[dict[str, Service]] = {
     "mem0": Service(Mem0Platform, ("KEYFOLD_API_KEY", "MEM0_API_KEY"), _token),
     "mem0+http": Service(
@@ -45,21 +51,24 @@ SERVICES: Final[dict[str, Service]] = {
     "mem0+https": Service(
         Mem0Oss, ("KEYFOLD_API_KEY", "MEM0_API_KEY", "ADMIN_API_KEY"), _api_key, scheme="https"
     ),
+    "supermemory": Service(Supermemory, SUPERMEMORY_KEYS, _bearer),
+    "supermemory+https": Service(Supermemory, SUPERMEMORY_KEYS, _bearer),
+    "supermemory+http": Service(Supermemory, SUPERMEMORY_KEYS, _bearer, scheme="http"),
 }
 
 
 def open_remote(url: str, scheme: str, config: Config, clock: Clock) -> PlannedEngine:
     """A blocking engine on the service that a URL names. Nothing is asked of it yet."""
     service, where, headers = _parts(url, scheme, config)
-    return PlannedEngine(Plans(service.dialect(), clock), BlockingTransport(where, headers, config.timeout))
+    plans = Plans(service.dialect(), clock, config.keep_revisions)
+    return PlannedEngine(plans, BlockingTransport(where, headers, config.timeout))
 
 
 def open_async_remote(url: str, scheme: str, config: Config, clock: Clock) -> AsyncPlannedEngine:
     """An async engine on the service that a URL names. Nothing is asked of it yet."""
     service, where, headers = _parts(url, scheme, config)
-    return AsyncPlannedEngine(
-        Plans(service.dialect(), clock), AwaitedTransport(where, headers, config.timeout)
-    )
+    plans = Plans(service.dialect(), clock, config.keep_revisions)
+    return AsyncPlannedEngine(plans, AwaitedTransport(where, headers, config.timeout))
 
 
 def _parts(url: str, scheme: str, config: Config) -> tuple[Service, Endpoint, Callable[[], dict[str, str]]]:
