@@ -28,6 +28,7 @@ class Ceilings:
     cold: Mapping[str, Ceiling]
     warm: Mapping[str, Ceiling] = field(default_factory=dict)  # where it is lower than cold
     stated: Mapping[str, tuple[Ceiling, str]] = field(default_factory=dict)  # a higher one, and why
+    stated_warm: Mapping[str, Ceiling] = field(default_factory=dict)  # where it is higher then, too
 
     def of(self, call: str, sizes: Sizes) -> tuple[int | None, int | None, str]:
         """What a call may cost cold and warm, and what is stated when that is more than it should."""
@@ -36,10 +37,12 @@ class Ceilings:
             return None, None, ""
         cold = limit(sizes)
         warm = self.warm.get(call, limit)(sizes)
+        if call in self.stated_warm:
+            warm = max(warm, self.stated_warm[call](sizes))
         if call in self.stated:
-            more, why = self.stated[call]
-            if more(sizes) > cold:
-                return more(sizes), warm, why
+            higher, why = self.stated[call]
+            if higher(sizes) > cold:
+                return higher(sizes), warm, why
         return cold, warm, ""
 
 
@@ -61,6 +64,57 @@ def listing(sizes: Sizes) -> int:
     """The pages of a namespace on Supermemory."""
     return pages(sizes.n + OLD, 200)
 
+
+P = 1000  # rows of a page on Cognee
+
+
+def strides(rows: int) -> int:
+    """Requests that read a whole listing on Cognee: each page begins with the last row of the one before, and with
+    more than two pages the front is looked at again."""
+    return 1 if rows < P else 2 + (rows - P) // (P - 1) + (rows >= P)
+
+
+def surely(other: int) -> Ceiling:
+    """So many requests beside those of a whole listing."""
+    return lambda s: other + strides(s.n)
+
+
+MOVING = "stated: a full page may not be the last, and pages may have moved while they were read"
+_COGNEE: dict[str, Ceiling] = {
+    "get": lambda s: 2 + pages(s.n, P),
+    "store new": lambda s: 2 + pages(s.n, P),
+    "store unchanged": lambda s: 1 + pages(s.n, P),
+    "store rewritten": lambda s: 3 + pages(s.n, P),
+    "forget": lambda s: 2 + pages(s.n, P),
+    "list": lambda s: 1 + pages(s.n, P) + s.n,
+    "count": fixed(2),
+    "namespaces": lambda s: 1 + s.namespaces,
+    "search": lambda s: 2 + pages(s.n, P),
+    "export": lambda s: 1 + s.namespaces + s.total,
+    "import": lambda s: s.imported + pages(s.n, P),
+}
+_COGNEE_CEILINGS = Ceilings(
+    cold=_COGNEE,
+    warm={
+        "get": lambda s: 1 + pages(s.n, P),
+        "store rewritten": lambda s: 2 + pages(s.n, P),
+        "list": lambda s: pages(s.n, P) + s.n,
+    },
+    stated={
+        "store new": (surely(2), MOVING),
+        "store unchanged": (surely(1), MOVING),
+        "store rewritten": (surely(3), MOVING),
+        "forget": (surely(2), MOVING),
+        "search": (surely(2), MOVING),
+        "count": (lambda s: 2 if s.n < P else 3, "stated: from 1,000 rows on they are counted, not read"),
+    },
+    stated_warm={
+        "store new": surely(1),
+        "forget": surely(1),
+        "search": surely(1),
+        "store rewritten": surely(2),
+    },
+)
 
 CEILINGS: dict[str, Ceilings] = {
     "Mem0 platform": Ceilings(
@@ -119,4 +173,6 @@ CEILINGS: dict[str, Ceilings] = {
             "import": lambda s: pages(s.imported, 100) + 2 * listing(s),
         },
     ),
+    "Cognee": _COGNEE_CEILINGS,
+    "Cognee 1.6.0": _COGNEE_CEILINGS,
 }
