@@ -128,7 +128,9 @@ class Sealer:
         content, digest = prepare(checks.content(self.config, "content", state.content, blank=blank))
         metadata = checks.metadata(state.metadata) if state.metadata != {} else None
         tags = checks.tags(state.tags) if state.tags != [] else None
-        pinned = checks.flag("pinned", state.pinned)
+        pinned = state.pinned
+        if pinned is not False:
+            pinned = checks.flag("pinned", pinned)
         return (
             checks.whole("revision", state.revision, 1, 2**31),
             content,

@@ -107,7 +107,9 @@ class Loader:
             return False
         self._report.redacted += regions
         self._waiting.append(_Waiting(draft.where, draft.line, intent))
-        self._size += len(intent.content) + sum([len(state.content) for state in draft.past])  # type: ignore[arg-type]  # the sealer sets it
+        self._size += len(intent.content)  # type: ignore[arg-type]  # the sealer sets it
+        if draft.past:
+            self._size += sum([len(state.content) for state in draft.past])
         if len(self._waiting) >= CHUNK or self._size >= CHUNK_BYTES:
             self._flush()
         return True
@@ -124,7 +126,7 @@ class Loader:
             return
         # A service's writing reads what it writes to, in one listing: reading that here too would cost it twice.
         told = isinstance(self._engine, Whole) and not self._dry_run
-        held = {} if told else held_at(self._engine, [address_of(item.intent) for item in waiting])
+        held = {} if told else held_at(self._engine, (address_of(item.intent) for item in waiting))
         now = self._clock()
         changing: list[_Waiting] = [] if held else waiting
         changed: set[Address] = set()

@@ -103,7 +103,7 @@ def _drafts(lines: Iterable[str | bytes], report: Report) -> Iterator[Draft]:
 def _value(line: str | bytes) -> dict[str, Any] | None:
     """A line's JSON object; None for an empty line."""
     line = line.removeprefix(b"\xef\xbb\xbf") if isinstance(line, bytes) else line.removeprefix(_BOM)
-    if not line.strip():
+    if not line or line.isspace():
         return None
     value = loads(line)
     if not isinstance(value, dict):
@@ -137,10 +137,11 @@ def _check_header(value: dict[str, Any]) -> None:
 
 def read_record(value: dict[str, Any], line: int) -> Draft:
     """The draft on one line. BadInput naming what is missing, unknown or malformed."""
-    if not value.keys() >= _ALL_NEEDED:
-        raise BadInput(f"lacks {', '.join([name for name in _NEEDED if name not in value])}")
-    if not _RECORD.issuperset(value):
-        raise BadInput(f"holds {len(value.keys() - _RECORD)} field(s) that this version does not know")
+    if value.keys() != _RECORD:  # an export writes them all
+        if not value.keys() >= _ALL_NEEDED:
+            raise BadInput(f"lacks {', '.join([name for name in _NEEDED if name not in value])}")
+        if not _RECORD.issuperset(value):
+            raise BadInput(f"holds {len(value.keys() - _RECORD)} field(s) that this version does not know")
     past = value.get("history", [])
     if not isinstance(past, list) or (past and not all(isinstance(item, dict) for item in past)):
         raise BadInput("history must be a list of objects")

@@ -10,7 +10,7 @@ already, what has an idempotency key or expects a revision, two intents for one 
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,6 +24,7 @@ from keyfold.clock import to_micros
 from keyfold.contract.decide import decide, receipt_of
 from keyfold.contract.intents import Intent
 from keyfold.engines.sqlite.rows import SESSION_SPACE, Row, Rows, folded_hash, folded_of, space_of, state_row
+from keyfold.engines.sqlite.unswept import unswept
 from keyfold.model import OBSERVATION, SESSION, Receipt
 
 # A shorter run is not worth a write of the index: its words are noted, as those of single saves are.
@@ -82,13 +83,14 @@ class _Known:
     """
 
     def __init__(self, conn: apsw.Connection, plains: Sequence[_Plain | None]) -> None:
-        keys: dict[tuple[str, int], set[str]] = {}
+        keys: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
         folded: list[int] = []
         for plain in plains:
             if plain is None:
                 continue
-            for namespace, space, key in filter(None, (plain.address, plain.session)):
-                keys.setdefault((namespace, space), set()).add(key)
+            for address in (plain.address, plain.session) if plain.session else (plain.address,):
+                namespace, space, key = address
+                keys[namespace, space].add(key)
             if plain.folded is not None:
                 folded.append(plain.folded)
         self.held: set[Address] = set()
@@ -116,7 +118,8 @@ class _Known:
 def prepare(intents: Sequence[Intent]) -> list[index.Tokens | None]:
     """The tokens of the texts that will be indexed at once, made before the write lock is taken."""
     many = len(intents) >= WORTH
-    return [index.prepare(intent, short=many and intent.mode == "load") for intent in intents]
+    with unswept():
+        return [index.prepare(intent, short=many and intent.mode == "load") for intent in intents]
 
 
 def store_all(
@@ -127,12 +130,23 @@ def store_all(
     keep: int | None,
 ) -> list[Receipt]:
     """Carry out writes in order, in the caller's transaction; a receipt each."""
-    receipts: list[Receipt | None] = [None] * len(intents)
     if len(intents) < WORTH:
         return [
             write.store_one(conn, intent, clock(), keep, tokens)
             for intent, tokens in zip(intents, prepared, strict=True)
         ]
+    with unswept():
+        return _store_many(conn, intents, prepared, clock, keep)
+
+
+def _store_many(
+    conn: apsw.Connection,
+    intents: Sequence[Intent],
+    prepared: Sequence[index.Tokens | None],
+    clock: Callable[[], datetime],
+    keep: int | None,
+) -> list[Receipt]:
+    receipts: list[Receipt | None] = [None] * len(intents)
     run = _Run()
     plains = [_plain(intent, keep) for intent in intents]
     known = _Known(conn, plains)

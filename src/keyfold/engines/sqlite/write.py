@@ -242,6 +242,7 @@ def _allocate(conn: apsw.Connection, namespace: str) -> tuple[int, int]:
 def record_row(slot: int, number: int, record: Record, folded: int | None, length: int = 0) -> Row:
     """A new record as a row, in the order of the table's columns; `length` is that of its words in the index."""
     updated = to_micros(record.updated_at)
+    expires, observed, tags, metadata = record.expires_at, record.observed_at, record.tags, record.metadata
     return (
         slot,
         slot >> 32,
@@ -250,8 +251,8 @@ def record_row(slot: int, number: int, record: Record, folded: int | None, lengt
         record.revision_count,
         updated,
         updated if record.created_at is record.updated_at else to_micros(record.created_at),
-        pack_time(record.expires_at),
-        pack_time(record.observed_at),
+        None if expires is None else to_micros(expires),
+        None if observed is None else to_micros(observed),
         1 if record.pinned else 0,
         1 if record.taint == "external" else 0,
         length,
@@ -261,8 +262,8 @@ def record_row(slot: int, number: int, record: Record, folded: int | None, lengt
         record.type,
         record.session_id,
         record.title,
-        pack_json(record.tags),
-        pack_json(record.metadata),
+        pack_json(tags) if tags else None,
+        pack_json(metadata) if metadata else None,
         record.content,
     )
 
