@@ -1,8 +1,8 @@
 """Run the benchmarks, and write what they printed to results.md: the machine, the ratios, then everything.
 
-    python bench/run.py [NAME ...] [--output FILE]
+    python bench/run.py [NAME ...] [--full NAME ...] [--output FILE]
 
-runs all, or those named (`writes` is bench_writes.py). Exits with 1 when a ratio is above its limit.
+runs all, or those named (`writes` is bench_writes.py); with --full those at full size (BENCH_FULL=1: all). Exits with 1 when a ratio is above its limit.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Run(NamedTuple):
     name: str
     seconds: float
     load: float
+    full: bool
     code: int
     rows: list[list[str]]
 
@@ -40,25 +41,28 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
     parser.add_argument("--output", default=str(HERE / "results.md"))
+    parser.add_argument("--full", nargs="*", default=[], metavar="NAME", help="at full size")
     given = parser.parse_args()
-    if unknown := set(given.names) - set(known):
+    if unknown := {*given.names, *given.full} - set(known):
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    runs = [measure(name) for name in given.names or known]
+    runs = [measure(name, full=name in given.full) for name in given.names or known]
     Path(given.output).write_text(report(runs), encoding="utf-8")
     print(f"\nwrote {given.output}")
     return 1 if any(run.code for run in runs) else 0
 
 
-def measure(name: str) -> Run:
+def measure(name: str, *, full: bool) -> Run:
     print(f"\n== {name}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "rows"
         rows.touch()
         start, load = time.perf_counter(), os.getloadavg()[0]
         command = [sys.executable, str(HERE / f"bench_{name}.py")]
-        code = subprocess.run(command, check=False, env={**os.environ, "BENCH_ROWS": str(rows)}).returncode
+        env = {**os.environ, "BENCH_ROWS": str(rows), **({"BENCH_FULL": "1"} if full else {})}
+        code = subprocess.run(command, check=False, env=env).returncode
         lines = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
-    return Run(name, time.perf_counter() - start, max(load, os.getloadavg()[0]), code, lines)
+    full = full or os.environ.get("BENCH_FULL", "") not in ("", "0")
+    return Run(name, time.perf_counter() - start, max(load, os.getloadavg()[0]), full, code, lines)
 
 
 def report(runs: list[Run]) -> str:
@@ -80,7 +84,11 @@ def report(runs: list[Run]) -> str:
     for run in runs:
         failed = " It failed." if run.code > 1 or (run.code and not run.rows) else ""
         parts += ["", f"### bench_{run.name}.py", ""]
-        parts += [f"{run.seconds:.0f} s; load {run.load:.1f}.{failed}", "", "```"]
+        parts += [
+            f"{run.seconds:.0f} s; {'full size; ' if run.full else ''}load {run.load:.1f}.{failed}",
+            "",
+            "```",
+        ]
         parts += [
             (f"{name:<44}" + "".join(f"{cell:>14}" for cell in cells)).rstrip() for name, *cells in run.rows
         ]
@@ -89,14 +97,17 @@ def report(runs: list[Run]) -> str:
 
 
 def machine(runs: list[Run]) -> list[str]:
-    full = os.environ.get("BENCH_FULL", "") not in ("", "0")
+    full = [run.name for run in runs if run.full]
+    size = (
+        "short (BENCH_FULL=1 for 1,000,000 records)" if not full else f"full: {', '.join(full)}; others short"
+    )
     return [
         "Written by `make bench`, not by hand. Figures of one machine are worth little; compare the ratios.",
         "",
         "| | |",
         "|---|---|",
         f"| date | {datetime.now(UTC):%Y-%m-%d %H:%M} UTC |",
-        f"| size | {'full (BENCH_FULL=1)' if full else 'short (BENCH_FULL=1 for 1,000,000 records)'} |",
+        f"| size | {'full (BENCH_FULL=1)' if len(full) == len(runs) else size} |",
         f"| processor | {processor()}, {os.cpu_count()} cores |",
         f"| load | {min(run.load for run in runs):.1f} to {max(run.load for run in runs):.1f} (other work beside the benchmarks' own 1) |",
         f"| system | {platform.system()} {platform.release()} |",
