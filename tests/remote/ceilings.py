@@ -27,8 +27,8 @@ Ceiling = Callable[[Sizes], int]
 class Ceilings:
     cold: Mapping[str, Ceiling]
     warm: Mapping[str, Ceiling] = field(default_factory=dict)  # where it is lower than cold
-    stated: Mapping[str, tuple[Ceiling, str]] = field(default_factory=dict)  # a higher one, and why
-    stated_warm: Mapping[str, Ceiling] = field(default_factory=dict)  # where it is higher then, too
+    # higher ones, cold and warm, and why
+    stated: Mapping[str, tuple[Ceiling, Ceiling, str]] = field(default_factory=dict)
 
     def of(self, call: str, sizes: Sizes) -> tuple[int | None, int | None, str]:
         """What a call may cost cold and warm, and what is stated when that is more than it should."""
@@ -37,12 +37,10 @@ class Ceilings:
             return None, None, ""
         cold = limit(sizes)
         warm = self.warm.get(call, limit)(sizes)
-        if call in self.stated_warm:
-            warm = max(warm, self.stated_warm[call](sizes))
         if call in self.stated:
-            higher, why = self.stated[call]
-            if higher(sizes) > cold:
-                return higher(sizes), warm, why
+            more_cold, more_warm, why = self.stated[call]
+            if more_cold(sizes) > cold or more_warm(sizes) > warm:
+                return more_cold(sizes), more_warm(sizes), why
         return cold, warm, ""
 
 
@@ -54,7 +52,7 @@ def fixed(number: int) -> Ceiling:
     return lambda _: number
 
 
-CUT = "stated: a listing of 1,000 rows may be a cut one, so the first look asks again; later ones know"
+CUT = "stated: a listing of 1,000 rows may be a cut one, so the server is asked how many there are"
 
 # Supermemory lists what was superseded or forgotten too: what the counting itself has written before.
 OLD = 8
@@ -64,57 +62,6 @@ def listing(sizes: Sizes) -> int:
     """The pages of a namespace on Supermemory."""
     return pages(sizes.n + OLD, 200)
 
-
-P = 1000  # rows of a page on Cognee
-
-
-def strides(rows: int) -> int:
-    """Requests that read a whole listing on Cognee: each page begins with the last row of the one before, and with
-    more than two pages the front is looked at again."""
-    return 1 if rows < P else 2 + (rows - P) // (P - 1) + (rows >= P)
-
-
-def surely(other: int) -> Ceiling:
-    """So many requests beside those of a whole listing."""
-    return lambda s: other + strides(s.n)
-
-
-MOVING = "stated: a full page may not be the last, and pages may have moved while they were read"
-_COGNEE: dict[str, Ceiling] = {
-    "get": lambda s: 2 + pages(s.n, P),
-    "store new": lambda s: 2 + pages(s.n, P),
-    "store unchanged": lambda s: 1 + pages(s.n, P),
-    "store rewritten": lambda s: 3 + pages(s.n, P),
-    "forget": lambda s: 2 + pages(s.n, P),
-    "list": lambda s: 1 + pages(s.n, P) + s.n,
-    "count": fixed(2),
-    "namespaces": lambda s: 1 + s.namespaces,
-    "search": lambda s: 2 + pages(s.n, P),
-    "export": lambda s: 1 + s.namespaces + s.total,
-    "import": lambda s: s.imported + pages(s.n, P),
-}
-_COGNEE_CEILINGS = Ceilings(
-    cold=_COGNEE,
-    warm={
-        "get": lambda s: 1 + pages(s.n, P),
-        "store rewritten": lambda s: 2 + pages(s.n, P),
-        "list": lambda s: pages(s.n, P) + s.n,
-    },
-    stated={
-        "store new": (surely(2), MOVING),
-        "store unchanged": (surely(1), MOVING),
-        "store rewritten": (surely(3), MOVING),
-        "forget": (surely(2), MOVING),
-        "search": (surely(2), MOVING),
-        "count": (lambda s: 2 if s.n < P else 3, "stated: from 1,000 rows on they are counted, not read"),
-    },
-    stated_warm={
-        "store new": surely(1),
-        "forget": surely(1),
-        "search": surely(1),
-        "store rewritten": surely(2),
-    },
-)
 
 CEILINGS: dict[str, Ceilings] = {
     "Mem0 platform": Ceilings(
@@ -148,13 +95,16 @@ CEILINGS: dict[str, Ceilings] = {
             "export": lambda s: s.namespaces + 1,
             "import": lambda s: 2 * s.imported,
         },
-        warm={"list": fixed(1)},
         stated={
-            "list": (lambda s: 1 if s.n < 1000 else 2, CUT),
-            "count": (lambda s: 1 if s.n < 1000 else 2, CUT),
-            "export": (
-                lambda s: s.namespaces + 1 + s.total // 1000,
-                "stated: each namespace of 1,000 rows and more is looked at twice, once a process",
+            "list": (
+                lambda s: 1 if s.n < 1000 else 2 if s.n == 1000 else 3,
+                lambda s: 1 if s.n < 1000 else 2,
+                CUT,
+            ),
+            "count": (
+                lambda s: 1 if s.n < 1000 else 2,
+                lambda s: 2 if s.n == 1000 else 1,
+                CUT,
             ),
         },
     ),
@@ -173,6 +123,4 @@ CEILINGS: dict[str, Ceilings] = {
             "import": lambda s: pages(s.imported, 100) + 2 * listing(s),
         },
     ),
-    "Cognee": _COGNEE_CEILINGS,
-    "Cognee 1.6.0": _COGNEE_CEILINGS,
 }

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
-from keyfold.dialects.names import untagged
+from keyfold.dialects.names import SESSIONS_TAG, is_digest, untagged
 from keyfold.dialects.payload import FIELD, Payload, header, read, wire_text
 from keyfold.dialects.wire import Answer, Http, Statuses, Together, ask
 from keyfold.errors import StoreError
@@ -21,7 +21,8 @@ from keyfold.flow import Plan
 
 AGENT: Final = "keyfold"
 LIST_CAP: Final = 1000  # rows that a listing returns at most; there is no next page
-LOOKED_AT: Final = 100  # rows of one address that are read
+READINGS: Final = 2  # of a shelf that is longer than a listing
+REMEMBERED: Final = 10_000  # shelves
 EVERYTHING: Final = 1_000_000  # top_k of the search that reads past the cap
 SCANNED: Final = 10_000  # rows behind the list of entities, measured
 GONE: Final = Statuses(absent=(404,))
@@ -37,40 +38,75 @@ class Mem0Oss(BaseDialect):
         self._long: set[Shelf] = set()
 
     def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
-        items = yield from _listed(shelf, LOOKED_AT, ("run_id", digest))
-        return Looked(tuple(_rows(items)), sure=len(items) < LOOKED_AT)
+        items = yield from _listed(shelf, LIST_CAP, ("run_id", digest))
+        if len(items) >= LIST_CAP:  # the newest may be among those that were cut off
+            return Looked((), sure=False)
+        return Looked(tuple(_rows(items)))
 
     def rows(self, shelf: Shelf, *, texts: bool = True) -> Plan[list[Row]]:  # noqa: ARG002  # texts always come along
+        listed, total = yield from self._listing(shelf)
+        return _rows(listed) if total is None else (yield from self._long_rows(shelf, total))
+
+    def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
+        listed, total = yield from self._listing(shelf)
+        return (len(listed), _rows(listed)) if total is None else (total, None)
+
+    def everything(self) -> Plan[list[tuple[Shelf, Row]]]:
+        found: list[tuple[Shelf, Row]] = []
+        for name, total in (yield from _users()).items():
+            shelf = _shelf(name)
+            if shelf is None:
+                continue
+            self._remember(shelf, total)
+            if total >= LIST_CAP:
+                rows = yield from self._long_rows(shelf, total)
+            else:
+                rows = yield from self.rows(shelf)
+            found += [(shelf, row) for row in rows]
+        return found
+
+    def _listing(self, shelf: Shelf) -> Plan[tuple[list[Any], int | None]]:
+        """A shelf's listing; or when it is longer than the server lists, how many rows the server counts there."""
         listed: list[Any] = []
         if shelf not in self._long:
             listed = yield from _listed(shelf, LIST_CAP)
             if len(listed) < LIST_CAP:
-                return _rows(listed)
-        found = yield from self._found(shelf, "memory", EVERYTHING)
-        missing = {item.get("id") for item in listed} - {item.get("id") for item in found}
-        if missing or len(found) < LIST_CAP:
-            self._long.discard(shelf)
-            raise StoreError(
-                f"namespace {shelf.namespace!r:.200} has more memories than the Mem0 server lists ({LIST_CAP:,}), "
-                f"and its search left out at least {len(missing) or 'some'} of them: it cannot be read whole, "
-                "only record by record"
-            )
-        self._long.add(shelf)
-        return _rows(found)
+                return listed, None
+        total = (yield from _users(shelf)).get(shelf.wire_name, 0)
+        self._remember(shelf, total)
+        if total > LIST_CAP:
+            return [], total
+        if not listed:  # it has become shorter since
+            return (yield from self._listing(shelf))
+        return listed, None
 
-    def _found(self, shelf: Shelf, query: str, most: int) -> Plan[list[Any]]:
-        body = {
-            "query": query,
-            "filters": {"user_id": shelf.wire_name, "agent_id": AGENT},
-            "top_k": most,
-            "threshold": 0.0,
-            "show_expired": True,
-        }
-        answer = yield from ask(Http("POST", "/search", json=body, reads=True))
-        return results(answer)
+    def _remember(self, shelf: Shelf, total: int) -> None:
+        if total > LIST_CAP and len(self._long) < REMEMBERED:
+            self._long.add(shelf)
+        elif total <= LIST_CAP:
+            self._long.discard(shelf)
+
+    def _long_rows(self, shelf: Shelf, total: int) -> Plan[list[Row]]:
+        """The rows that a search finds which leaves nothing out: as many as the server counts, or it is an error.
+
+        The server's index is an approximate one, so a search may leave rows out, and says nothing of it.
+        """
+        found: list[Any] = []
+        for _ in range(READINGS):
+            # By user alone: that is how the server counts. What is another program's is left out below.
+            found = yield from _found({"user_id": shelf.wire_name}, "memory", EVERYTHING)
+            if len(found) >= total:
+                return _rows(found)
+            total = (yield from _users(shelf)).get(shelf.wire_name, 0)  # some may have been removed meanwhile
+            if len(found) >= total:
+                return _rows(found)
+        raise StoreError(
+            f"{_named(shelf)} has {total:,} memories, more than the Mem0 server lists ({LIST_CAP:,}), and its search "
+            f"left out {total - len(found):,} of them: it cannot be read whole, only record by record"
+        )
 
     def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
-        found = yield from self._found(shelf, text, limit)
+        found = yield from _found({"user_id": shelf.wire_name, "agent_id": AGENT}, text, limit)
         hits = [(row_of(item), item.get("score")) for item in found]
         return [Hit(row, float(score or 0.0)) for row, score in hits if row is not None]
 
@@ -89,18 +125,8 @@ class Mem0Oss(BaseDialect):
         yield Together([_delete(row) for row in rows])
 
     def shelves(self) -> Plan[list[Shelf]]:
-        answer = yield from ask(Http("GET", "/entities", reads=True))
-        entities = answer.json()
-        if not isinstance(entities, list):
-            raise StoreError(f"{answer.host} listed its entities in a form that is not Mem0's")
-        users = [item for item in entities if isinstance(item, dict) and item.get("type") == "user"]
-        if sum(int(item.get("total_memories") or 0) for item in users) >= SCANNED:
-            raise StoreError(
-                f"the Mem0 server names only the users of its first {SCANNED:,} memories, and it holds that many: "
-                "namespaces cannot be listed; name the ones you read"
-            )
-        names = [untagged(str(item.get("id"))) for item in users]
-        return sorted({Shelf(name[1], name[0] != "kf:") for name in names if name is not None})
+        found = map(_shelf, (yield from _users()))
+        return sorted({shelf for shelf in found if shelf is not None})
 
     def probe(self) -> Plan[dict[str, Any]]:
         yield from _listed(Shelf("keyfold-probe"), 1)
@@ -117,6 +143,54 @@ def _listed(shelf: Shelf, most: int, *more: tuple[str, str]) -> Plan[list[Any]]:
         ("show_expired", "true"),
     )
     return results((yield from ask(Http("GET", "/memories", query, reads=True))))
+
+
+def _found(filters: dict[str, str], query: str, most: int) -> Plan[list[Any]]:
+    body = {"query": query, "filters": filters, "top_k": most, "threshold": 0.0, "show_expired": True}
+    return results((yield from ask(Http("POST", "/search", json=body, reads=True))))
+
+
+def _users(asked: Shelf | None = None) -> Plan[dict[str, int]]:
+    """How many rows the server counts for each user; StoreError when it may not have counted them all.
+
+    It counts the first 10,000 rows of all, and does not say how many it looked at. There are at most as many as it
+    counts for users, and for agents and runs that are none of ours: ours have a user each.
+    """
+    answer = yield from ask(Http("GET", "/entities", reads=True))
+    entities = answer.json()
+    if not isinstance(entities, list):
+        raise StoreError(f"{answer.host} listed its entities in a form that is not Mem0's")
+    users: dict[str, int] = {}
+    looked_at = 0
+    for item in entities:
+        if not isinstance(item, dict):
+            continue
+        kind, name, number = item.get("type"), str(item.get("id")), int(item.get("total_memories") or 0)
+        if kind == "user":
+            users[name] = number
+        if kind == "user" or not (name == AGENT if kind == "agent" else is_digest(name)):
+            looked_at += number
+    if looked_at < SCANNED:
+        return users
+    if asked is None:
+        raise StoreError(
+            f"the Mem0 server names only the users of its first {SCANNED:,} memories, and it may hold more: "
+            "namespaces cannot be listed; name the ones you read"
+        )
+    raise StoreError(
+        f"{_named(asked)} has {LIST_CAP:,} memories or more, which is all that the Mem0 server lists, and the server "
+        f"counts only its first {SCANNED:,}: it cannot be told whether all were read; read record by record"
+    )
+
+
+def _named(shelf: Shelf) -> str:
+    return f"namespace {shelf.namespace!r:.200}"
+
+
+def _shelf(user: str) -> Shelf | None:
+    """The shelf behind a user's name on the wire; None when it is none of ours."""
+    name = untagged(user)
+    return None if name is None else Shelf(name[1], name[0] == SESSIONS_TAG)
 
 
 def _add(shelf: Shelf, payload: Payload) -> Plan[None]:
