@@ -63,6 +63,52 @@ def listing(sizes: Sizes) -> int:
     return pages(sizes.n + OLD, 200)
 
 
+P = 1000  # rows of a page on Cognee
+
+
+def strides(rows: int) -> int:
+    """Requests that read a whole listing on Cognee: each page begins with the last row of the one before, and with
+    more than two pages the front is looked at again."""
+    return 1 if rows < P else 2 + (rows - P) // (P - 1) + (rows >= P)
+
+
+def surely(other: int) -> Ceiling:
+    """So many requests beside those of a whole listing."""
+    return lambda s: other + strides(s.n)
+
+
+MOVING = "stated: a full page may not be the last, and pages may have moved while they were read"
+COUNTED = "stated: from 1,000 rows on they are counted, not read"
+_COGNEE: dict[str, Ceiling] = {
+    "get": lambda s: 2 + pages(s.n, P),
+    "store new": lambda s: 2 + pages(s.n, P),
+    "store unchanged": lambda s: 1 + pages(s.n, P),
+    "store rewritten": lambda s: 3 + pages(s.n, P),
+    "forget": lambda s: 2 + pages(s.n, P),
+    "list": lambda s: 1 + pages(s.n, P) + s.n,
+    "count": fixed(2),
+    "namespaces": lambda s: 1 + s.namespaces,
+    "search": lambda s: 2 + pages(s.n, P),
+    "export": lambda s: 1 + s.namespaces + s.total,
+    "import": lambda s: s.imported + pages(s.n, P),
+}
+_COGNEE_CEILINGS = Ceilings(
+    cold=_COGNEE,
+    warm={
+        "get": lambda s: 1 + pages(s.n, P),
+        "store rewritten": lambda s: 2 + pages(s.n, P),
+        "list": lambda s: pages(s.n, P) + s.n,
+    },
+    stated={
+        "store new": (surely(2), surely(1), MOVING),
+        "store unchanged": (surely(1), _COGNEE["store unchanged"], MOVING),
+        "store rewritten": (surely(3), surely(2), MOVING),
+        "forget": (surely(2), surely(1), MOVING),
+        "search": (surely(2), surely(1), MOVING),
+        "count": (lambda s: 2 if s.n < P else 3, fixed(2), COUNTED),
+    },
+)
+
 CEILINGS: dict[str, Ceilings] = {
     "Mem0 platform": Ceilings(
         cold={
@@ -123,4 +169,6 @@ CEILINGS: dict[str, Ceilings] = {
             "import": lambda s: pages(s.imported, 100) + 2 * listing(s),
         },
     ),
+    "Cognee": _COGNEE_CEILINGS,
+    "Cognee 1.6.0": _COGNEE_CEILINGS,
 }

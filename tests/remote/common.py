@@ -14,6 +14,7 @@ from typing import Any
 from keyfold import AsyncMemory, Config, Memory
 from keyfold.contract.intents import Intent, Ref
 from keyfold.dialects.base import Shelf
+from keyfold.dialects.cognee_rows import dataset_name, file_of
 from keyfold.dialects.payload import FIELD, Payload, header, wire_text, with_id
 from keyfold.dialects.supermemory_rows import laid_out, tag_of
 from keyfold.faces.planned import AsyncPlannedEngine, PlannedEngine
@@ -155,6 +156,15 @@ def put_supermemory(double: Any, payload: Payload) -> str:
     return str(double.seed(tag, len(items), items.__getitem__)[-1].id)
 
 
+def put_cognee(double: Any, payload: Payload) -> str:
+    """Put a record on a double of Cognee; returns its id there."""
+    file = file_of(payload)
+    name = dataset_name(Shelf(payload.record.namespace, payload.record.kind == SESSION))
+    return str(
+        double.put(name, file.part.name, file.part.content, label=file.label, metadata=file.metadata).id
+    )
+
+
 def _mem0_oss() -> Double:
     from tests.doubles.mem0_oss import Mem0Oss
 
@@ -173,7 +183,21 @@ def _supermemory() -> Double:
     return Supermemory(key=KEY)
 
 
+def _cognee() -> Double:
+    from tests.doubles.cognee import CogneeDouble
+
+    return CogneeDouble(multi_tenant=True, key=KEY)
+
+
+def _cognee_unpaged() -> Double:
+    from tests.doubles.cognee import CogneeDouble
+
+    return CogneeDouble("1.6.0", multi_tenant=True, key=KEY)
+
+
 MEM0_OSS = Service("Mem0 open source", "mem0+http", _mem0_oss, put_mem0)
 MEM0_PLATFORM = Service("Mem0 platform", "mem0", _mem0_platform, put_mem0)
 SUPERMEMORY = Service("Supermemory", "supermemory+http", _supermemory, put_supermemory)
-SERVICES = (MEM0_PLATFORM, MEM0_OSS, SUPERMEMORY)
+COGNEE = Service("Cognee", "cognee+http", _cognee, put_cognee)
+COGNEE_UNPAGED = Service("Cognee 1.6.0", "cognee+http", _cognee_unpaged, put_cognee)
+SERVICES = (MEM0_PLATFORM, MEM0_OSS, SUPERMEMORY, COGNEE, COGNEE_UNPAGED)

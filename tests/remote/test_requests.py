@@ -28,6 +28,9 @@ class Worse:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._dialect, name)
 
+    def lookup_every(self, shelf: Shelf, digest: str) -> Plan[Looked]:
+        return self.lookup(shelf, digest)
+
     def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
         if self._only_large is None:
             yield from self._dialect.probe()

@@ -46,6 +46,7 @@ class Row:
     born: str = ""
     home: str = ""  # where the service holds it, if that is not the shelf's own name (a dataset's id)
     earlier: tuple[Row, ...] = ()  # states of it that the service keeps, newest first, where they came along
+    bare: bool = False  # its content was not read: `Dialect.texts` reads it
 
     @property
     def record(self) -> Record:
@@ -79,6 +80,12 @@ class Dialect(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     @property
+    def bares(self) -> bool:
+        """Whether a content costs a request of its own. Then look-ups, and listings without texts, mark the rows
+        whose content they did not read as bare; else every row comes with its content."""
+        ...
+
+    @property
     def erases(self) -> bool | str:
         """Whether a removed row is gone for good: True, or what the service keeps of it."""
         ...
@@ -87,8 +94,16 @@ class Dialect(Protocol):
         """The rows of one address. May return others', which are then ignored and looked for in the listing."""
         ...
 
+    def lookup_every(self, shelf: Shelf, digest: str) -> Plan[Looked]:
+        """The same, with every row of that address, where `lookup` may leave out older ones: for forgetting."""
+        ...
+
     def rows(self, shelf: Shelf, *, texts: bool = True) -> Plan[list[Row]]:
         """Every row of a shelf, or an error: never a part of them. Without `texts` contents may be empty."""
+        ...
+
+    def texts(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[list[Row]]:
+        """The rows with their contents. Those that are gone, or are another's by now, are left out."""
         ...
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
@@ -156,13 +171,21 @@ class BaseDialect:
         names_expire=False,
     )
     erases: bool | str = True
+    bares = False
 
     def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
         rows = yield from self.rows(shelf)
         return Looked(tuple(row for row in rows if row.payload.digest == digest))
 
+    def lookup_every(self, shelf: Shelf, digest: str) -> Plan[Looked]:
+        return self.lookup(shelf, digest)
+
     def rows(self, shelf: Shelf, *, texts: bool = True) -> Plan[list[Row]]:
         raise NotImplementedError
+
+    def texts(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[list[Row]]:  # noqa: ARG002  # they have them
+        yield from ()
+        return list(rows)
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
         raise NotImplementedError

@@ -6,12 +6,16 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from keyfold.contract.intents import Ref
 from keyfold.dialects.base import Dialect, Row, Shelf, newest_first
 from keyfold.dialects.names import digest_of, is_digest
+from keyfold.errors import StoreError
 from keyfold.flow import Plan
 from keyfold.model import SESSION, Record
+
+LOOKS: Final = 5  # at something that is rewritten while it is read
 
 log = logging.getLogger("keyfold")
 
@@ -49,13 +53,14 @@ def address(ref: Ref) -> tuple[Shelf, str] | None:
     return (shelf, ref.id) if is_digest(ref.id) else None
 
 
-def held_at(dialect: Dialect, shelf: Shelf, digest: str) -> Plan[Held]:
+def held_at(dialect: Dialect, shelf: Shelf, digest: str, *, every: bool = False) -> Plan[Held]:
     """What is held at an address.
 
     Whatever the service returns is compared with what was asked. When it returned something else (it ignored
-    the filter, a remembered id now names another), the shelf's listing decides.
+    the filter, a remembered id now names another), the shelf's listing decides. `every`: older rows too, which do not count
+    but would, were the newer ones removed.
     """
-    looked = yield from dialect.lookup(shelf, digest)
+    looked = yield from (dialect.lookup_every if every else dialect.lookup)(shelf, digest)
     fit = [row for row in looked.rows if fits(row, shelf, digest)]
     strayed = len(fit) < len(looked.rows)
     if strayed:
@@ -70,6 +75,25 @@ def held_at(dialect: Dialect, shelf: Shelf, digest: str) -> Plan[Held]:
             "%d rows hold record %s; the newest counts, and the next write removes the rest", len(fit), digest
         )
     return Held(tuple(newest_first(fit)))
+
+
+def current(dialect: Dialect, shelf: Shelf, digest: str, now: datetime) -> Plan[Row | None]:
+    """The row that counts at an address, with its content. When it goes between the two, it is looked for again."""
+    for _ in range(LOOKS):
+        row = (yield from held_at(dialect, shelf, digest)).row(now)
+        if row is None or not row.bare:
+            return row
+        for read in (yield from dialect.texts(shelf, [row])):
+            return read
+    raise moving(shelf)
+
+
+def moving(shelf: Shelf) -> StoreError:
+    """The error of a read that could not keep up with the writes."""
+    return StoreError(
+        f"namespace {shelf.namespace!r:.200} changed each of the {LOOKS} times that it was read: "
+        "read it again when fewer write to it"
+    )
 
 
 def fits(row: Row, shelf: Shelf, digest: str) -> bool:
@@ -88,5 +112,10 @@ def grouped(rows: Iterable[Row], shelf: Shelf) -> dict[str, Held]:
 
 def living(rows: Sequence[Row], shelf: Shelf, now: datetime) -> list[Record]:
     """The records of a listing: one each, what has expired left out."""
+    return [row.record for row in living_rows(rows, shelf, now)]
+
+
+def living_rows(rows: Sequence[Row], shelf: Shelf, now: datetime) -> list[Row]:
+    """The rows of a listing that count: one a record, what has expired left out."""
     counting = (held.row(now) for held in grouped(rows, shelf).values())
-    return [row.record for row in counting if row is not None]
+    return [row for row in counting if row is not None]

@@ -26,7 +26,17 @@ from keyfold.contract.intents import (
 )
 from keyfold.contract.reach import above, within
 from keyfold.dialects.base import Dialect, Row, Shelf
-from keyfold.dialects.held import address, expired, grouped, held_at, living, log
+from keyfold.dialects.held import (
+    LOOKS,
+    address,
+    current,
+    expired,
+    grouped,
+    living,
+    living_rows,
+    log,
+    moving,
+)
 from keyfold.dialects.names import is_digest
 from keyfold.errors import InvalidRequest
 from keyfold.flow import Plan
@@ -41,8 +51,7 @@ def get(dialect: Dialect, ref: Ref, now: datetime) -> Plan[Record | None]:
     where = address(ref)
     if where is None:
         return None
-    held = yield from held_at(dialect, *where)
-    row = held.row(now)
+    row = yield from current(dialect, *where, now)
     return row.record if row is not None else None
 
 
@@ -62,18 +71,34 @@ def shelves_of(dialect: Dialect, namespace: str, reach: Reach, kinds: Sequence[s
 def page(dialect: Dialect, query: Query, now: datetime) -> Plan[Page]:
     """A page of a listing. The service has no order of ours, so what is within reach is read whole."""
     shelves = yield from shelves_of(dialect, query.namespace, query.reach, query.kinds)
-    found: list[Record] = []
-    for shelf in shelves:
-        rows = yield from dialect.rows(shelf, texts=query.texts)
-        found += [record for record in living(rows, shelf, now) if _wanted(record, query)]
-    found.sort(key=lambda record: _place(record, query.order), reverse=query.order == "newest")
-    rest = found
-    if query.position is not None:
-        start = _read_place(query.position, query.order)
-        rest = [record for record in found if _after(_place(record, query.order), start, query.order)]
-    items = tuple(rest[: query.limit])
-    more = len(rest) > len(items) > 0
-    return Page(items, len(found), position_of(items[-1], query.order) if more else None)
+    for _ in range(LOOKS):
+        found: list[tuple[Row, Shelf]] = []
+        for shelf in shelves:
+            rows = yield from dialect.rows(shelf, texts=query.texts and not dialect.bares)
+            found += [(row, shelf) for row in living_rows(rows, shelf, now) if _wanted(row.record, query)]
+        found.sort(key=lambda item: _place(item[0].record, query.order), reverse=query.order == "newest")
+        rest = found
+        if query.position is not None:
+            start = _read_place(query.position, query.order)
+            rest = [item for item in found if _after(_place(item[0].record, query.order), start, query.order)]
+        chosen = rest[: query.limit]
+        items = (
+            (yield from _with_texts(dialect, chosen)) if query.texts else [row.record for row, _ in chosen]
+        )
+        if items is not None:
+            more = len(rest) > len(items) > 0
+            return Page(tuple(items), len(found), position_of(items[-1], query.order) if more else None)
+    raise moving(shelves[0])
+
+
+def _with_texts(dialect: Dialect, chosen: Sequence[tuple[Row, Shelf]]) -> Plan[list[Record] | None]:
+    """The records with the contents that a listing left out; None when one is gone meanwhile (or has moved)."""
+    read: dict[str, Row] = {}
+    for shelf in dict.fromkeys(shelf for row, shelf in chosen if row.bare):
+        bare = [row for row, home in chosen if row.bare and home == shelf]
+        read.update((row.remote, row) for row in (yield from dialect.texts(shelf, bare)))
+    rows = [read.get(row.remote) if row.bare else row for row, _ in chosen]
+    return None if None in rows else [row.record for row in rows if row is not None]
 
 
 def _wanted(record: Record, query: Query) -> bool:
@@ -176,7 +201,7 @@ def history(dialect: Dialect, ref: Ref, now: datetime, keep: int | None = None) 
     where = address(ref)
     if where is None:
         return Past(None, ())
-    row = (yield from held_at(dialect, *where)).row(now)
+    row = yield from current(dialect, *where, now)
     if row is None:
         return Past(None, ())
     kept = (yield from dialect.versions(*where)) if dialect.capabilities.history else ()

@@ -18,7 +18,7 @@ from keyfold.contract.decide import MATERIAL, decide, find_duplicate, other_call
 from keyfold.contract.filters import matches
 from keyfold.contract.intents import Intent, Ref, Selector
 from keyfold.dialects.base import Dialect, Row, Shelf
-from keyfold.dialects.held import Held, address, grouped, held_at
+from keyfold.dialects.held import LOOKS, Held, address, grouped, held_at, moving
 from keyfold.dialects.keyed_reads import shelves_of
 from keyfold.dialects.payload import Payload, first_call, first_receipt, remembered, with_id
 from keyfold.errors import Conflict, InvalidRequest, NotFound, Unsupported
@@ -87,7 +87,8 @@ class Writer:
             sizes[shelf] = sizes.get(shelf, 0) + 1
         for shelf, size in sizes.items():
             if size >= WORTH_A_LISTING:
-                self.known[shelf] = grouped((yield from self.dialect.rows(shelf)), shelf)
+                rows = yield from self.dialect.rows(shelf, texts=not self.dialect.bares)
+                self.known[shelf] = grouped(rows, shelf)
 
     def _resolve(self, intent: Intent) -> Plan[tuple[Shelf, Held, Intent]]:
         """Where an intent writes, what is held there, and the intent with its key."""
@@ -95,14 +96,14 @@ class Writer:
             where = address(Ref(intent.namespace, intent.id, intent.key, intent.kind, intent.minted))
             if where is None:
                 raise NotFound(f"there is no {intent.describe()}")
-            return where[0], (yield from self._held(*where)), intent
+            return where[0], (yield from self._held(*where, intent)), intent
         shelf = Shelf(intent.namespace, intent.kind == SESSION)
         base = self._base(intent)
         for number in range(SAME_TEXTS):
             keyed = replace(intent, key=f"{base}{f'.{number}' if number else ''}", minted=True)
             where = address(Ref(intent.namespace, None, keyed.key, keyed.kind, minted=True))
             assert where is not None
-            held = yield from self._held(*where)
+            held = yield from self._held(*where, intent)
             row = held.row(self.now)
             if row is None or find_duplicate([row.record], replace(intent, dedup_window=None), self.now):
                 return shelf, held, keyed
@@ -119,12 +120,31 @@ class Writer:
             self.mint() if use is None else sha256(use.operation.encode() + use.key).hexdigest()[:DIGEST_KEY]
         )
 
-    def _held(self, shelf: Shelf, digest: str) -> Plan[Held]:
+    def _held(self, shelf: Shelf, digest: str, intent: Intent) -> Plan[Held]:
         if digest in self.waiting.get(shelf, {}):
             yield from self._flush()
-        if shelf in self.known and digest not in self.written:
-            return self.known[shelf].get(digest, Held())
-        return (yield from held_at(self.dialect, shelf, digest))
+        for _ in range(LOOKS):
+            if shelf in self.known and digest not in self.written:
+                held = self.known[shelf].get(digest, Held())
+            else:
+                held = yield from held_at(self.dialect, shelf, digest)
+            row = held.row(self.now)
+            if row is None or not row.bare:
+                return held
+            for read in (yield from self._texts(shelf, row, intent)):
+                return Held(tuple(read if each is row else each for each in held.rows))
+            self.written.add(digest)  # it went after it was read ahead
+        raise moving(shelf)
+
+    def _texts(self, shelf: Shelf, row: Row, intent: Intent) -> Plan[list[Row]]:
+        """A bare row with its content, which is not asked for where its hash says enough."""
+        if not isinstance(intent.content, str) or not intent.content:
+            return (yield from self.dialect.texts(shelf, [row]))
+        record = row.record
+        if record.normalized_hash == intent.normalized_hash:
+            record = replace(record, content=intent.content)
+        # Else it is some other text, which this one replaces: that it differs is all that a decision asks.
+        return [replace(row, payload=replace(row.payload, record=record), bare=False)]
 
     def _write(
         self, shelf: Shelf, held: Held, payload: Payload, earlier: Sequence[Payload] = ()
@@ -212,13 +232,13 @@ def _chosen(dialect: Dialect, selector: Selector, now: datetime) -> Plan[list[tu
     """What a selector names, expired or not, by shelf."""
     if selector.ref is not None:
         where = address(selector.ref)
-        held = (yield from held_at(dialect, *where)) if where is not None else Held()
+        held = (yield from held_at(dialect, *where, every=True)) if where is not None else Held()
         return [(where[0], [held])] if where is not None and held.rows else []
     kinds = KINDS if selector.everything else READABLE_KINDS
     found: list[tuple[Shelf, list[Held]]] = []
     for shelf in (yield from shelves_of(dialect, selector.namespace, selector.reach, kinds)):
         chosen: list[Held] = []
-        for held in grouped((yield from dialect.rows(shelf)), shelf).values():
+        for held in grouped((yield from dialect.rows(shelf, texts=False)), shelf).values():
             row: Row = held.row(now) or held.rows[0]
             if selector.where is None or matches(row.record, selector.where):
                 chosen.append(held)

@@ -42,7 +42,7 @@ def a_mebibyte(t: World) -> Plan[None]:
         (1_048_576, True),
         "the length, and whether it is the text",
     )
-    if t.capabilities.search:
+    if t.capabilities.search and t.capabilities.word_search:
         hits = yield from t.hits("zebra")
         same([hit.record.key for hit in hits.items], ["key"], "what its last word finds")
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from keyfold.clock import Clock
 from keyfold.dialects.base import Dialect
+from keyfold.dialects.cognee import Cognee
 from keyfold.dialects.mem0_oss import Mem0Oss
 from keyfold.dialects.mem0_platform import Mem0Platform
 from keyfold.dialects.supermemory import Supermemory
@@ -54,6 +55,8 @@ SERVICES: Final[dict[str, Service]] = {
     "supermemory": Service(Supermemory, SUPERMEMORY_KEYS, _bearer),
     "supermemory+https": Service(Supermemory, SUPERMEMORY_KEYS, _bearer),
     "supermemory+http": Service(Supermemory, SUPERMEMORY_KEYS, _bearer, scheme="http"),
+    "cognee+http": Service(Cognee, ("KEYFOLD_API_KEY", "COGNEE_API_KEY"), _api_key, scheme="http"),
+    "cognee+https": Service(Cognee, ("KEYFOLD_API_KEY", "COGNEE_API_KEY"), _api_key, scheme="https"),
 }
 
 

@@ -1,0 +1,305 @@
+"""Cognee's server, 1.5.0 or newer. The facts this rests on were measured against real ones (docs/wire.md).
+
+A namespace is a dataset, a row is a file, and there is no look-up by name: the listing finds it. An update in place
+cognifies the whole dataset and may have happened although it answers with an error, so it is never asked for: a
+rewrite adds the new file and then deletes the old one. The same bytes added again are the same row, which makes
+every add safe to repeat.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
+from keyfold.dialects.cognee_datasets import Datasets
+from keyfold.dialects.cognee_listing import PAGE, Entry, NotReadable, listing, page, too_old
+from keyfold.dialects.cognee_rows import (
+    File,
+    Item,
+    batches,
+    dataset_name,
+    file_of,
+    in_order,
+    item_of,
+    names,
+    shelf_of,
+)
+from keyfold.dialects.cognee_search import found_by_words, nearest
+from keyfold.dialects.held import LOOKS, log, moving
+from keyfold.dialects.payload import Payload
+from keyfold.dialects.wire import Answer, Http, Statuses, Together, ask
+from keyfold.errors import Conflict, StoreError, Unauthorized
+from keyfold.flow import Plan
+
+FILES: Final = 100  # of one request
+BATCH: Final = 16 * 1024 * 1024  # bytes of one request, about
+GLANCE: Final = 10  # rows that tell whether a dataset holds anything of ours
+GONE: Final = Statuses(absent=(401, 403, 404))
+UNCOUNTED: Final = Statuses(absent=(401, 403, 404, 405))
+TAKEN: Final = Statuses(absent=(409,))
+
+
+class Cognee(BaseDialect):
+    """The dialect. It remembers the ids of datasets, which never change."""
+
+    capabilities = replace(BaseDialect.capabilities, engine="cognee")
+    bares = True
+
+    def __init__(self) -> None:
+        self._datasets = Datasets()
+        self._foreign: set[str] = set()  # rows whose file somebody replaced with something else
+
+    # Reading.
+
+    def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
+        # Newest first: the first page that has it has the row that counts.
+        return (yield from self._looked(shelf, digest, lambda entry: names(entry, digest)))
+
+    def lookup_every(self, shelf: Shelf, digest: str) -> Plan[Looked]:
+        return (yield from self._looked(shelf, digest, None))
+
+    def _looked(self, shelf: Shelf, digest: str, enough: Callable[[Entry], bool] | None) -> Plan[Looked]:
+        for _ in range(LOOKS):
+            items = [item for item in (yield from self._items(shelf, enough)) if item.digest == digest]
+            rows = yield from self._decoded(items)
+            if rows is not None:
+                return Looked(tuple(rows))
+        raise moving(shelf)
+
+    def rows(self, shelf: Shelf, *, texts: bool = True) -> Plan[list[Row]]:
+        bodies: dict[str, bytes | None] = {}
+        for _ in range(LOOKS):
+            rows = yield from self._decoded((yield from self._items(shelf)), bodies, texts=texts)
+            if rows is not None:
+                return rows
+        raise moving(shelf)
+
+    def texts(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[list[Row]]:  # noqa: ARG002  # a row knows its home
+        bodies: list[bytes | None] = yield Together([_raw(row.home, row.remote) for row in rows])
+        found: list[Row] = []
+        for row, body in zip(rows, bodies, strict=True):
+            item = Item(row.remote, row.payload.digest, row.born, row.home, row.payload, bare=True)
+            read = item.with_body(body) if body is not None else None
+            if body is not None and read is None:
+                log.warning("Cognee's file %s is not what is listed of it; it is left out", row.remote)
+                self._foreign.add(row.remote)
+            if read is not None and read.payload is not None:
+                record = replace(read.payload.record, revision_count=row.record.revision_count)
+                found.append(replace(row, payload=replace(read.payload, record=record), bare=False))
+        return found
+
+    def _items(self, shelf: Shelf, enough: Callable[[Entry], bool] | None = None) -> Plan[list[Item]]:
+        """A shelf's rows of ours. A remembered dataset that may not be read any more is looked up again."""
+        for last in (False, True):
+            home = yield from self._datasets.home(shelf)
+            if home is None:
+                return []
+            try:
+                entries = yield from listing(home, enough)
+            except NotReadable:
+                self._datasets.drop(shelf)
+                if last:
+                    raise _closed(shelf) from None
+                continue
+            except StoreError as error:
+                raise StoreError(
+                    f"namespace {shelf.namespace!r:.200} cannot be read whole: {error}"
+                ) from None
+            return [item for item in _ours(entries, home) if item.remote not in self._foreign]
+        raise AssertionError("the second time returns or raises")
+
+    def _decoded(
+        self, items: Sequence[Item], bodies: dict[str, bytes | None] | None = None, *, texts: bool = False
+    ) -> Plan[list[Row] | None]:
+        """Rows of items: the files of those that a listing tells too little of are read. None when one is gone."""
+        known = {} if bodies is None else bodies
+        due = [item for item in items if item.payload is None or (texts and item.bare)]
+        wanted = [item for item in due if item.remote not in known]
+        read: list[bytes | None] = yield Together([_raw(item.home, item.remote) for item in wanted])
+        known.update(zip((item.remote for item in wanted), read, strict=True))
+        found: list[Row] = []
+        for item in items:
+            body = known.get(item.remote)
+            if item in due and body is None:
+                known.pop(item.remote, None)
+                return None
+            whole = item.with_body(body) if body is not None else item
+            if whole is not None:  # else it is somebody's file under a name of ours
+                found.append(whole.row())
+        return in_order(found)
+
+    # Writing.
+
+    def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
+        yield from self._add(shelf, payloads)
+
+    def rewrite(self, shelf: Shelf, rows: Sequence[Row], payload: Payload) -> Plan[None]:
+        # In this order there is never a moment without the record, and the newest wins meanwhile.
+        written = yield from self._add(shelf, [payload])
+        yield from self.remove(shelf, [row for row in rows if row.remote not in written])
+
+    def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
+        refused: list[bool] = yield Together([_delete(row) for row in rows])
+        if any(refused):
+            # 401 or 403: the dataset is another's, or was deleted with all that it held.
+            self._datasets.drop(shelf)
+            if (yield from self._datasets.home(shelf)) is not None:
+                raise _closed(shelf)
+
+    def _add(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[set[str]]:
+        """Add records, and return the ids of their rows."""
+        written: set[str] = set()
+        done = 0
+        for batch in batches([file_of(payload) for payload in payloads], FILES, BATCH):
+            answer = yield from ask(_upload(shelf, batch), TAKEN)
+            if answer.status == 409:  # a row under one of these names was updated in place by somebody
+                longer = [file_of(payload, long=True) for payload in payloads[done : done + len(batch)]]
+                answer = yield from ask(_upload(shelf, longer), TAKEN)
+                if answer.status == 409:
+                    raise Conflict(
+                        f"{answer.host} has other files under the names of these: {answer.quoted()}"
+                    )
+            home, ids = _added(answer, len(batch))
+            if any(
+                remote[14:15] == "5" for remote in ids
+            ):  # made of the content, not random: as before 1.5.0
+                yield Together([_delete_in(home, remote) for remote in ids])
+                raise too_old(answer.host)
+            self._datasets.remember(shelf, home)
+            written.update(ids)
+            done += len(batch)
+        return written
+
+    # The rest.
+
+    def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
+        rows = yield from self.rows(shelf, texts=False)
+        if not rows:
+            return []
+        hits = yield from nearest(rows[0].home, rows, text, limit)
+        known = {hit.row.remote for hit in hits}
+        return hits + found_by_words([row for row in rows if row.remote not in known], text)[:limit]
+
+    def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
+        home = yield from self._datasets.home(shelf)
+        if home is not None:
+            try:
+                entries = yield from page(home)
+            except NotReadable:
+                self._datasets.drop(shelf)  # looked up again below
+            else:
+                counted = (yield from _count(home)) if len(entries) == PAGE else None
+                if counted is not None:
+                    return counted, None
+                rows = yield from self._decoded(_ours(entries, home))
+                if rows is not None:
+                    return len(rows), rows
+        rows = yield from self.rows(shelf, texts=False)
+        return len(rows), rows
+
+    def shelves(self) -> Plan[list[Shelf]]:
+        found: list[Shelf | None] = yield Together(
+            [self._glance(name, home) for name, home in (yield from self._datasets.every())]
+        )
+        return sorted({shelf for shelf in found if shelf is not None})
+
+    def everything(self) -> Plan[list[tuple[Shelf, Row]]]:
+        found: list[tuple[Shelf, Row]] = []
+        for name, home in (yield from self._datasets.every()):
+            shelf = shelf_of(name) or (yield from self._glance(name, home))
+            if shelf is not None:
+                found += [(shelf, row) for row in (yield from self.rows(shelf))]
+        return found
+
+    def _glance(self, name: str, home: str) -> Plan[Shelf | None]:
+        """The shelf that a dataset is; None when nothing of ours is in it. Mostly its newest rows tell."""
+        try:
+            entries = yield from page(home, limit=GLANCE)
+            items = _ours(entries, home)
+            if not items and len(entries) == GLANCE:
+                items = _ours((yield from listing(home)), home)
+        except NotReadable:
+            return None
+        shelf = shelf_of(name)
+        if shelf is not None or not items:
+            return shelf if items else None
+        for item in items:
+            rows = [item.row()] if item.payload is not None else (yield from self._decoded([item])) or []
+            for row in rows:
+                held = Shelf(row.record.namespace, name.startswith("kfs"))
+                if held.holds(row.record) and dataset_name(held) == name:
+                    return held
+        return None
+
+    def probe(self) -> Plan[dict[str, Any]]:
+        health = yield from ask(Http("GET", "/health", reads=True))
+        said = health.object()
+        yield from self._datasets.every()
+        return {"service": "Cognee", "version": str(said.get("version") or "unknown")}
+
+
+def _closed(shelf: Shelf) -> Unauthorized:
+    return Unauthorized(
+        f"the Cognee server refuses the dataset of namespace {shelf.namespace!r:.200} to this user: check whose key "
+        "KEYFOLD_API_KEY (or COGNEE_API_KEY) is, and what it may do there"
+    )
+
+
+def _ours(entries: Sequence[Entry], home: str) -> list[Item]:
+    return [item for item in (item_of(entry, home) for entry in entries) if item is not None]
+
+
+def _raw(home: str, remote: str) -> Plan[bytes | None]:
+    """A file; None when it is gone."""
+    answer = yield from ask(Http("GET", f"/api/v1/datasets/{home}/data/{remote}/raw", reads=True), GONE)
+    return None if answer.status in GONE.absent else answer.body
+
+
+def _delete(row: Row) -> Plan[bool]:
+    return (yield from _delete_in(row.home, row.remote))
+
+
+def _delete_in(home: str, remote: str) -> Plan[bool]:
+    """Whether the deletion of a row was refused. One that is gone already is no error."""
+    request = Http("DELETE", f"/api/v1/datasets/{home}/data/{remote}", repeatable=True)
+    answer = yield from ask(request, GONE)
+    return answer.status in (401, 403)
+
+
+def _upload(shelf: Shelf, files: Sequence[File]) -> Http:
+    # By name: that makes the dataset when it is missing, and it is never somebody else's that was shared.
+    form = (
+        ("datasetName", dataset_name(shelf)),
+        ("labels", json.dumps([file.label for file in files])),
+        ("external_metadata", json.dumps([file.metadata for file in files])),
+    )
+    parts = tuple(file.part for file in files)
+    return Http("POST", "/api/v1/add", parts=parts, form=form, repeatable=True)
+
+
+def _added(answer: Answer, number: int) -> tuple[str, list[str]]:
+    """The dataset that an add wrote to, and the ids of the rows, in the order of the files."""
+    said = answer.object()
+    infos = said.get("data_ingestion_info")
+    home = said.get("dataset_id")
+    rows = [info for info in infos if isinstance(info, dict)] if isinstance(infos, list) else []
+    ids = [str(info.get("data_id") or "") for info in rows if "Errored" not in str(info.get("run_info"))]
+    if not isinstance(home, str) or len(ids) != number or not all(ids):
+        raise StoreError(
+            f"{answer.host} took {number} files and did not say that each was stored: {answer.quoted()}"
+        )
+    return home, ids
+
+
+def _count(home: str) -> Plan[int | None]:
+    """How many rows a dataset has; None on a server that does not say (it lists all at once)."""
+    answer = yield from ask(Http("GET", f"/api/v1/datasets/{home}/data/count", reads=True), UNCOUNTED)
+    if answer.status in UNCOUNTED.absent:
+        return None
+    counted = answer.object().get("count")
+    if not isinstance(counted, int):
+        raise StoreError(f"{answer.host} counted a dataset in a form that is not Cognee's")
+    return counted

@@ -1,0 +1,78 @@
+"""Searching on Cognee: what its own search finds, and what it cannot know yet.
+
+The server finds a file only once it was cognified, which a write does not do (it calls a model, and every write
+waits meanwhile), and without access control others' chunks take up places of its answer. The listing is read anyway,
+to tell which chunks are this shelf's. So what the server left out is looked for there by its words: in title, key,
+tags, and in contents short enough to ride along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from keyfold.dialects.base import Hit, Row
+from keyfold.dialects.cognee_rows import excerpt
+from keyfold.dialects.wire import Http, Statuses, ask
+from keyfold.errors import StoreError
+from keyfold.flow import Plan
+from keyfold.text.tokens import all_words, index_tokens, query_units
+
+# 404: nothing was cognified yet. 422: the server has no model to search with.
+NOTHING: Final = Statuses(absent=(404, 422))
+BY_WORDS: Final = 0.75  # the score of a row that has every word, beside those that the service gives
+
+
+def nearest(home: str, rows: Sequence[Row], text: str, limit: int) -> Plan[list[Hit]]:
+    """The rows that the server finds nearest, best first."""
+    body = {"searchType": "CHUNKS", "query": text, "topK": limit, "datasetIds": [home]}
+    answer = yield from ask(Http("POST", "/api/v1/recall", json=body, reads=True), NOTHING)
+    if answer.status in NOTHING.absent:
+        return []
+    entries = answer.json()
+    if not isinstance(entries, list):
+        raise StoreError(f"{answer.host} answered a search in a form that is not Cognee's")
+    by_id = {row.remote: row for row in rows}
+    best: dict[str, Hit] = {}
+    for place, entry in enumerate(entries):
+        row = by_id.get(_data_id(entry))
+        if (
+            row is None or row.remote in best
+        ):  # another's (the store is shared without access control), or known
+            continue
+        if row.bare:
+            record = replace(row.record, content=excerpt(str(entry.get("text") or "")))
+            row = replace(row, payload=replace(row.payload, record=record))
+        best[row.remote] = Hit(row, _score(entry.get("score"), place), excerpt=row.bare)
+    return sorted(best.values(), key=lambda hit: hit.score, reverse=True)
+
+
+def _data_id(entry: Any) -> str:
+    metadata = entry.get("metadata") if isinstance(entry, dict) else None
+    return str(metadata.get("data_id")) if isinstance(metadata, dict) else ""
+
+
+def _score(distance: Any, place: int) -> float:
+    """How good a match is: a cosine distance turned round; servers before 1.6 give none, but an order."""
+    if isinstance(distance, (int, float)):
+        return min(1.0, max(0.0, 1.0 - float(distance)))
+    return 1.0 / (1.0 + place)
+
+
+def found_by_words(rows: Sequence[Row], text: str) -> list[Hit]:
+    """The rows that have any word of a text, best first."""
+    units = query_units(text)
+    hits: list[Hit] = []
+    for row in rows:
+        record = row.record
+        said = "\n".join((record.title, "" if record.minted else record.key, *record.tags, record.content))
+        if units:
+            tokens = set(index_tokens(said))
+            share = sum(not tokens.isdisjoint(unit) for unit in units) / len(units)
+        else:  # function words alone
+            asked = set(all_words(text))
+            share = len(asked.intersection(all_words(said))) / max(1, len(asked))
+        if share:
+            hits.append(Hit(row, BY_WORDS * share, excerpt=row.bare))
+    return sorted(hits, key=lambda hit: hit.score, reverse=True)
