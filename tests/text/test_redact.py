@@ -119,10 +119,10 @@ def test_nothing_from_inside_a_region_survives(before: str, inside: str) -> None
 )
 def test_a_megabyte_of_tags_is_redacted_in_linear_time(unit: str) -> None:
     text = unit * (1024 * 1024 // len(unit))
-    began = time.perf_counter()
+    began = time.process_time()  # of this process alone: a busy machine is no slow redaction
     redact(text)
     has_private(text)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_white_space_after_the_bracket_makes_a_region_only_when_a_closer_follows() -> None:
