@@ -13,7 +13,7 @@ import pytest
 from keyfold.contract.intents import Query, Ref, SearchQuery, Selector
 from keyfold.engines.sqlite import SqliteEngine, forget
 from keyfold.engines.sqlite.doctor import Diagnosis, examine
-from keyfold.engines.sqlite.doctor_checks import REMADE
+from keyfold.engines.sqlite.doctor_pages import REMADE
 from keyfold.engines.sqlite.repair import STEPS, treat
 from keyfold.engines.sqlite.schema import VERSION
 from keyfold.errors import NotFound, StoreError
@@ -186,7 +186,9 @@ def test_each_remedy_that_a_finding_names_exists_and_each_is_needed(store: str) 
         named |= remedies(examine(copy))
         Path(copy).unlink()
     assert named <= set(STEPS)
-    assert set(STEPS) - named == {"reindex"}, "damaged pages of an index are hurt below"
+    assert set(STEPS) - named == {"reindex", "pages"}, (
+        "damaged pages are hurt below and in test_doctor_pages.py"
+    )
 
 
 def test_an_index_that_reads_well_from_end_to_end_and_finds_nothing_is_a_fault(tmp_path: Path) -> None:

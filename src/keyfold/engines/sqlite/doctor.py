@@ -15,6 +15,7 @@ from typing import Any, Final
 import apsw
 
 import keyfold.engines.sqlite.doctor_checks as checks
+import keyfold.engines.sqlite.doctor_pages as pages
 import keyfold.engines.sqlite.doctor_texts as texts
 import keyfold.engines.sqlite.forget as forget
 import keyfold.engines.sqlite.schema as schema
@@ -25,6 +26,7 @@ from keyfold.engines.sqlite.rows import Rows
 from keyfold.errors import NotFound, StoreError
 from keyfold.model import Model
 
+SHOWN: Final = 20  # lines of SQLite's own
 LOG_LIMIT: Final = 64 << 20  # bytes of write-ahead log, above which it is worth a word
 
 
@@ -76,9 +78,12 @@ def opened(path: str) -> apsw.Connection:
         raise NotFound(f"there is no store at {path!r:.300}")
     if not place.is_file():
         raise StoreError(f"{path:.300} is no file: give the path of a store")
+    log = Path(f"{path}-wal")
+    waiting = log.exists() and log.stat().st_size > 0
     conn = apsw.Connection(path, apsw.SQLITE_OPEN_READWRITE)
     try:
-        conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        # An empty log is not left behind: where there was none, the last to close takes its own away.
+        conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(waiting))
         conn.set_busy_timeout(BUSY)
         if not schema.stands(conn, path):
             raise StoreError(f"{path:.300} is empty: there is no store in it")
@@ -134,15 +139,18 @@ def _log(path: str) -> Iterator[Finding]:
 
 def check_file(look: Look) -> Iterator[Finding]:
     """SQLite's own look at pages, tables, indexes and the structure of the word index."""
-    pragma = "quick_check" if look.quick else "integrity_check"
-    rows: Rows = look.conn.execute(f"PRAGMA {pragma}(20)").fetchall()
-    problems = [row[0] for row in rows if row[0] != "ok"]
-    for problem in problems:
-        # its words name tables, indexes and pages, never what is in them
-        remedy = "reindex" if "index" in problem.lower() and "words" not in problem else ""
-        if "fts5" in problem:
+    lines, whole = pages.verdict(look.conn, quick=look.quick)
+    for line in [line for line in lines if not pages.names_page(line)][:SHOWN]:
+        remedy = "reindex" if "index" in line.lower() and "words" not in line else ""
+        if "fts5" in line:
             remedy = "words"
-        yield fault("file", f"SQLite says: {problem.strip():.200}", remedy=remedy)
+        yield fault("file", f"SQLite says: {line:.200}", remedy=remedy)
+    hurt = pages.damaged(look.conn, lines, whole=whole)
+    for name, kind in hurt.items():
+        problem = f"a page of the {kind} {name} cannot be read"
+        yield fault("file", problem, remedy=pages.remedy(name, kind))
+    if not whole and not hurt:
+        yield fault("file", "SQLite could not look at all of it: it is damaged")
 
 
 def check_waiting(look: Look) -> Iterator[Finding]:

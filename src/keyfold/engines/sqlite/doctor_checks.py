@@ -8,11 +8,9 @@ from typing import Any, Final
 import apsw
 
 import keyfold.engines.sqlite.schema as schema
+from keyfold.engines.sqlite.doctor_pages import REMADE
 from keyfold.engines.sqlite.findings import Finding, Look, fault, named, note
 from keyfold.engines.sqlite.rows import SESSION_SPACE, SPACES, Rows
-
-# What can be made again without losing anything: the rest holds what nothing else does.
-REMADE: Final = ("unindexed", "words", "idempotency")
 
 ORPHANED_STATES: Final = (
     "FROM revisions WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.slot = revisions.slot)"

@@ -1,7 +1,8 @@
 """Making again what can be made again: indexes, the word index, notes, counters; and removing what hangs on nothing.
 
 All in one transaction. A step that the state of the file does not allow is undone by itself and told; the
-others stand. Nothing that only the store knows is invented: a text that is gone, or a user's name, stays gone.
+others stand. (SQLite commits nothing after it met a page that cannot be read: then all is undone and done again
+without that step.) Nothing that only the store knows is invented: a text that is gone, or a user's name, stays gone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import apsw
 
 import keyfold.engines.sqlite.connect as connect
 import keyfold.engines.sqlite.doctor_checks as checks
+import keyfold.engines.sqlite.doctor_pages as pages
 import keyfold.engines.sqlite.forget as forget
 import keyfold.engines.sqlite.index as index
 import keyfold.engines.sqlite.schema as schema
@@ -24,6 +26,7 @@ from keyfold.engines.sqlite.write import FORGETS, remove
 from keyfold.model import Model
 
 Told = list[str]
+Hurt = dict[str, str]
 
 _RAISE_REVISION: Final = (
     "UPDATE records SET revision = 1 + max(revision, 0, ifnull((SELECT max(v.revision) FROM revisions v "
@@ -36,8 +39,18 @@ _HIGHEST: Final = (
 )
 
 
-def repair(conn: apsw.Connection, wanted: Collection[str]) -> tuple[Told, Told]:
-    """Carry out the steps that findings asked for, in the caller's transaction: what was done, and what could not be."""
+class _Spoilt(Exception):
+    """A step met a page that cannot be read, so that nothing of the transaction can be committed any more."""
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+
+
+def repair(conn: apsw.Connection, wanted: Collection[str], hurt: Hurt) -> tuple[Told, Told]:
+    """Carry out the steps that findings asked for, in the caller's transaction: what was done, and what could not be.
+
+    `hurt` are the tables and indexes with pages that cannot be read.
+    """
     done: Told = []
     failed: Told = []
     for name, (step, what) in STEPS.items():
@@ -45,16 +58,40 @@ def repair(conn: apsw.Connection, wanted: Collection[str]) -> tuple[Told, Told]:
             continue
         conn.execute("SAVEPOINT step")
         try:
-            said = list(step(conn))
+            said = list(step(conn, hurt))
+        except apsw.CorruptError:
+            raise _Spoilt(name) from None
         except (apsw.Error, ValueError, TypeError) as error:  # a value is not what it must be
             if not conn.in_transaction:
                 raise
             conn.execute("ROLLBACK TO step")
-            failed.append(f"{what} could not be repaired: the file is damaged ({type(error).__name__})")
+            conn.execute("PRAGMA writable_schema = RESET")  # or what was taken out of it would stay unknown
+            failed.append(_could_not(what, error))
         else:
             done += said
         conn.execute("RELEASE step")
     return done, failed
+
+
+def _could_not(what: str, error: Exception) -> str:
+    return f"{what} could not be repaired: the file is damaged ({type(error).__name__})"
+
+
+def _all_that_can(conn: apsw.Connection, remedies: Collection[str], hurt: Hurt) -> tuple[Told, Told]:
+    """Carry out as many of the steps as the file allows, in a transaction that is left open."""
+    wanted = set(remedies)
+    spoilt: Told = []
+    while True:
+        try:
+            done, failed = repair(conn, wanted, hurt)
+        except _Spoilt as fault:
+            conn.execute("ROLLBACK")
+            conn.execute("PRAGMA writable_schema = RESET")
+            conn.execute("BEGIN IMMEDIATE")
+            wanted.remove(fault.step)
+            spoilt.append(_could_not(STEPS[fault.step][1], apsw.CorruptError()))
+        else:
+            return done, spoilt + failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +119,10 @@ def treat(
     done: Told = []
     failed: Told = []
     try:
+        hurt = _hurt(path) if remedies else {}
         conn.execute("BEGIN IMMEDIATE")
         if remedies:
-            done, failed = repair(conn, remedies)
+            done, failed = _all_that_can(conn, remedies, hurt)
         if purges:
             purged = purge(conn, to_micros(clock()))
         conn.execute("COMMIT")
@@ -97,6 +135,16 @@ def treat(
             conn.execute("ROLLBACK")
         conn.close()
     return Treatment(tuple(done), tuple(failed), purged, erased)
+
+
+def _hurt(path: str) -> Hurt:
+    """What has pages that cannot be read. Looked for on a connection of its own, which may well meet them."""
+    conn = connect.open_reader(path)
+    try:
+        lines, whole = pages.verdict(conn)
+        return pages.damaged(conn, lines, whole=whole)
+    finally:
+        conn.close()
 
 
 def _erase(conn: apsw.Connection, path: str) -> bool | str:
@@ -114,24 +162,37 @@ def purge(conn: apsw.Connection, now: int) -> int:
     return len(rows)
 
 
-def _tables(conn: apsw.Connection) -> Iterator[str]:
+def _tables(conn: apsw.Connection, hurt: Hurt) -> Iterator[str]:
     held = checks.objects(conn)
     index_gone = False
     for name, (kind, sql) in checks.expected_objects().items():
-        if name not in held and (kind == "index" or name.startswith(checks.REMADE)):
+        if name not in held and (kind == "index" or name.startswith(pages.REMADE)):
             conn.execute(sql)
             index_gone |= name.startswith(("unindexed", "words"))
             yield f"made the {kind} {name} again"
     if index_gone:
-        yield from _words(conn)
+        yield from _words(conn, hurt)
 
 
-def _reindex(conn: apsw.Connection) -> Iterator[str]:
+def _pages(conn: apsw.Connection, hurt: Hurt) -> Iterator[str]:
+    made = pages.make_again(
+        conn, [name for name, kind in hurt.items() if pages.remedy(name, kind) == "pages"]
+    )
+    for name in made:
+        yield f"made the {hurt[name]} {name} again"
+    if "idempotency" in made:
+        yield "the idempotency keys of the last 24 hours are gone: a call that is repeated may be carried out again"
+    if "unindexed" in made:
+        yield from _words(conn, hurt)
+    conn.execute(FORGETS)  # the pages that cannot be read still hold what they held
+
+
+def _reindex(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
     conn.execute("REINDEX")
     yield "made all indexes again from their tables"
 
 
-def _history(conn: apsw.Connection) -> Iterator[str]:
+def _history(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
     conn.execute(f"DELETE {checks.ORPHANED_STATES}")
     if conn.changes():
         yield f"removed {conn.changes():,} past states of records that are not there"
@@ -141,12 +202,12 @@ def _history(conn: apsw.Connection) -> Iterator[str]:
         yield f"put the revision number of {conn.changes():,} records above those of their past"
 
 
-def _keys(conn: apsw.Connection) -> Iterator[str]:
+def _keys(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
     conn.execute(f"DELETE {checks.ORPHANED_KEYS}")
     yield f"removed {conn.changes():,} idempotency keys that belonged to nothing"
 
 
-def _folded(conn: apsw.Connection) -> Iterator[str]:
+def _folded(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
     rows: Rows = conn.execute(
         "SELECT r.slot, r.key, r.space, n.name, r.folded FROM records r JOIN namespaces n ON n.num = r.ns"
     ).fetchall()
@@ -159,7 +220,7 @@ def _folded(conn: apsw.Connection) -> Iterator[str]:
     yield f"made {len(changed):,} folded keys again"
 
 
-def _counters(conn: apsw.Connection) -> Iterator[str]:
+def _counters(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
     rows: Rows = conn.execute("SELECT name, value FROM meta").fetchall()
     held: dict[str, Any] = dict(rows)
     for name, value in schema.META:
@@ -211,7 +272,9 @@ def _none(_: apsw.Connection) -> int:
     return 0
 
 
-def _words(conn: apsw.Connection) -> Iterator[str]:
+def _words(conn: apsw.Connection, hurt: Hurt) -> Iterator[str]:
+    if any(name.startswith("words") for name in hurt):  # then it cannot even be emptied
+        pages.make_again(conn, ["words"])
     conn.execute(f"DELETE {checks.ORPHANED_NOTES}")
     unreadable = [slot for slot in _slots(conn, "space < 8") if not _readable(conn, slot)]
     index.rebuild(conn, without=unreadable)
@@ -222,7 +285,7 @@ def _words(conn: apsw.Connection) -> Iterator[str]:
         yield f"left {len(unreadable):,} records out of it that cannot be read"
 
 
-def _notes(conn: apsw.Connection) -> Iterator[str]:
+def _notes(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
     conn.execute(f"DELETE {checks.ORPHANED_NOTES}")
     yield f"removed {conn.changes():,} notes of what is not there"
 
@@ -241,8 +304,9 @@ def _readable(conn: apsw.Connection, slot: int) -> bool:
     return True
 
 
-# In the order in which they rely on one another: tables first, the word index last.
-STEPS: Final[dict[str, tuple[Callable[[apsw.Connection], Iterator[str]], str]]] = {
+# In the order in which they rely on one another: pages and tables first, the word index last.
+STEPS: Final[dict[str, tuple[Callable[[apsw.Connection, Hurt], Iterator[str]], str]]] = {
+    "pages": (_pages, "damaged pages of indexes"),
     "tables": (_tables, "missing tables and indexes"),
     "reindex": (_reindex, "indexes"),
     "history": (_history, "the history"),
