@@ -144,3 +144,8 @@ def test_numbers_that_come_back_as_floats_or_texts_are_read() -> None:
         }
     listed[0]["metadata"]["kf_part"] = "1"
     assert rows(*listed) == ([LONG], 0)
+
+
+def test_a_head_whose_header_is_of_another_record_is_not_shown() -> None:
+    [mine], [other] = items("mine"), items("other", key="other")
+    assert rows({**mine, "metadata": {**mine["metadata"], "kf": other["metadata"]["kf"]}}) == ([], 0)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from keyfold import Memory
 from keyfold.dialects.base import Shelf
-from keyfold.dialects.supermemory_rows import tag_of
+from keyfold.dialects.supermemory import Supermemory as SupermemoryDialect
+from keyfold.dialects.supermemory_rows import laid_out, tag_of
+from keyfold.dialects.wire import Answer
 from keyfold.errors import OutcomeUnknown, StoreError
+from keyfold.flow import drive
 from tests.doubles.supermemory import Supermemory
 from tests.remote.common import KEY, NAMES, SUPERMEMORY, payload, put_supermemory
 from tests.remote.supermemory_service import USER, alive, counting, listed, reach, read, save
@@ -38,7 +43,9 @@ def test_a_service_that_ignores_filters_never_touches_another_record(
     SUPERMEMORY.fill(double, USER, 30)
     SUPERMEMORY.fill(double, "another", 30)
     double.ignore_filters = True
-    assert read(memory, USER, "key/7") == "content 7"
+    with counting(double) as made:
+        assert read(memory, USER, "key/7") == "content 7"
+    assert made.requests == 2  # such a search is not relied on, even where the right record is in it
     assert read(memory, USER, "none") is None
     assert save(memory, USER, "key/7", "content 7").outcome == "deduped"
     assert save(memory, USER, "key/7", "new").revision_count == 2
@@ -157,18 +164,48 @@ def test_a_search_that_lags_costs_the_listing_and_hides_nothing(double: Supermem
     assert len(alive(double)) == 501
 
 
-def test_a_search_that_is_behind_what_was_written_from_here_is_not_believed(
+def test_a_search_that_is_behind_what_was_read_from_here_is_not_believed(
+    double: Supermemory, memory: Memory
+) -> None:
+    with reach(double) as other:
+        save(other, USER, "key", "one")
+        save(other, USER, "key", "two")
+    assert read(memory, USER, "key") == "two"
+    old, new = listed(double)
+    old.is_latest, new.found_from = (
+        True,
+        10**9,
+    )  # the index has the old version still, and the new one no more
+    assert read(memory, USER, "key") == "two"
+
+
+def test_a_search_that_still_finds_what_was_forgotten_from_here_is_not_believed(
     double: Supermemory, memory: Memory
 ) -> None:
     save(memory, USER, "key", "one")
-    save(memory, USER, "key", "two")
-    old, new = listed(double)
-    old.is_latest, new.found_from = True, 10**9  # the index still has the old version, and not the new one
-    with counting(double) as made:
-        save(memory, USER, "key", "two")
-    assert made.requests > 1
-    old.is_latest = False
-    assert [row.memory for row in alive(double)] == ["two"]
+    [row] = alive(double)
+    found = {"id": row.id, "memory": row.memory, "metadata": row.metadata, "similarity": 1.0}
+    memory.mem_delete(USER, topic_key="key")
+    double.faults.add("status", path="/v4/search", times=2, code=200, body={"results": [found], "total": 1})
+    assert read(memory, USER, "key") is None
+    assert len(memory.mem_search(USER, "one")) == 0
+
+
+def test_a_record_that_was_rewritten_between_two_pages_is_read_again() -> None:
+    layout = laid_out(payload(USER, "long", LONG))
+    whole = [
+        {"id": str(number), "memory": item["content"], "metadata": item["metadata"]}
+        for number, item in enumerate((*layout.parts, layout.item))
+    ]
+    listings = [whole[1:], whole]
+
+    def answer(request: Any) -> Answer:
+        rows = listings.pop(0)
+        told = {"memoryEntries": rows, "pagination": {"totalItems": len(rows), "totalPages": 1}}
+        return Answer(200, {}, json.dumps(told).encode())
+
+    [row] = drive(SupermemoryDialect().rows(Shelf(USER)), answer)
+    assert row.record.content == LONG
 
 
 @pytest.mark.parametrize("rows", [1, 3])

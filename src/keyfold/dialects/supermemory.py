@@ -61,7 +61,6 @@ class Supermemory(BaseDialect):
             self._newest.pop(digest, None)
             tag = tag_of(shelf)
             rows = _whole((yield from self._listed(tag, digest)), tag)
-            rows = [row for row in rows if shelf.holds(row.record)]
         self._seen(rows)
         return Looked(tuple(rows))
 
@@ -77,7 +76,7 @@ class Supermemory(BaseDialect):
         rows, damaged = assembled(fit)
         if damaged or not rows or len(items) >= wire.MOST_HITS:
             return None
-        if any(row.remote in self._gone or not shelf.holds(row.record) for row in rows):
+        if any(row.remote in self._gone for row in rows):
             return None
         newest = max(row.record.revision_count for row in rows)
         return list(rows) if newest >= self._newest.get(digest, 0) else None
@@ -182,7 +181,7 @@ class Supermemory(BaseDialect):
 
     def versions(self, shelf: Shelf, digest: str) -> Plan[list[Row]]:
         entries = yield from self._listed(tag_of(shelf), digest)
-        rows = [row for row in assembled(entries)[0] if shelf.holds(row.record)]
+        rows = assembled(entries)[0]
         return list(_earlier(newest_first(rows)[0], entries)) if rows else []
 
     def everything(self) -> Plan[list[tuple[Shelf, Row]]]:
@@ -284,15 +283,11 @@ def _earlier(row: Row, entries: Sequence[Entry]) -> tuple[Row, ...]:
     by_id = {entry.id: entry for entry in entries}
     pieces = Pieces.among(entries)  # parts of earlier contents are forgotten, and listed all the same
     found: list[Row] = []
-    at, last = by_id.pop(row.remote, None), row.record.revision_count
+    at = by_id.pop(row.remote, None)
     while at is not None and (at := by_id.pop(at.parent or "", None)) is not None:
         version = row_of(at, pieces.content(at)) if not at.forgotten else None
-        if version is None:
-            continue
-        if version.record.revision_count > last:
-            break  # an earlier life of this address, which had expired
-        last = version.record.revision_count
-        found.append(version)
+        if version is not None:
+            found.append(version)
     return tuple(found)
 
 
