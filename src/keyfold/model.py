@@ -346,6 +346,44 @@ class SessionStart(Model):
 
 
 @dataclass(frozen=True, slots=True)
+class Citation(Model):
+    """A memory that an answer rests on. `is_current` is false when it was rewritten since."""
+
+    id: str
+    user_id: str
+    topic_key: str | None
+    type: str
+    title: str
+    snippet: str
+    revision: int
+    is_current: bool
+    score: float
+
+    @classmethod
+    def of(cls, record: Record, snippet: str, score: float, *, current: bool) -> Self:
+        """The citation of a record as it was when the answer was made."""
+        return cls(
+            record.id,
+            record.namespace,
+            record.topic_key,
+            record.type,
+            record.title,
+            snippet,
+            record.revision_count,
+            current,
+            score,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Model):
+    """An engine's own answer to a question, and the memories that it rests on, most important first."""
+
+    text: str
+    citations: tuple[Citation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Suggestion(Model):
     """A topic key to use: an existing one that is near (`exists`), or a new one by convention."""
 

@@ -109,7 +109,46 @@ _COGNEE_CEILINGS = Ceilings(
     },
 )
 
+# CortexDB keeps old revisions in the listing too, and shows every event twice: 100 events a page of 200.
+ASKED_WHO = "stated: who acts is asked once a process"
+
+
+def log_pages(events: int) -> int:
+    return pages(events, 100)
+
+
+def cortexdb(*, whoami: int, imported: Ceiling) -> Ceilings:
+    """The ceilings of a wire. A wait is one look at the listing here: the double lists at once."""
+    warm: dict[str, Ceiling] = {
+        "get": fixed(1),
+        "store new": fixed(2 + 1),
+        "store unchanged": fixed(1),
+        "store rewritten": fixed(3 + 1),
+        "forget": fixed(2),
+        "list": lambda s: log_pages(s.n + OLD),
+        "count": lambda s: log_pages(s.n + OLD),
+        "namespaces": fixed(1),
+        # One more than a recall: what it finds is looked up, because an event may say what a record said once.
+        "search": fixed(2),
+        "export": lambda s: 1 + s.namespaces + log_pages(s.total + OLD),
+        "import": imported,
+    }
+
+    def more(limit: Ceiling) -> Ceiling:
+        return lambda s: limit(s) + whoami
+
+    return Ceilings(
+        cold=warm,
+        stated={
+            **{call: (more(limit), limit, ASKED_WHO) for call, limit in warm.items()},
+            "import": (more(imported), more(imported), ASKED_WHO),  # both are imports of a new engine
+        },
+    )
+
+
 CEILINGS: dict[str, Ceilings] = {
+    "CortexDB": cortexdb(whoami=1, imported=lambda s: 3 * pages(s.imported, 50)),
+    "TinyHumans": cortexdb(whoami=0, imported=lambda s: 2 * pages(s.imported, 50) + s.imported),
     "Mem0 platform": Ceilings(
         cold={
             "get": fixed(1),

@@ -6,7 +6,7 @@ A service is a `Service`. Tests that hold for every one are run for each of `SER
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -15,6 +15,8 @@ from keyfold import AsyncMemory, Config, Memory
 from keyfold.contract.intents import Intent, Ref
 from keyfold.dialects.base import Shelf
 from keyfold.dialects.cognee_rows import dataset_name, file_of
+from keyfold.dialects.cortexdb_envelope import encode
+from keyfold.dialects.cortexdb_names import scope_of
 from keyfold.dialects.payload import FIELD, Payload, header, wire_text, with_id
 from keyfold.dialects.supermemory_rows import laid_out, tag_of
 from keyfold.faces.planned import AsyncPlannedEngine, PlannedEngine
@@ -52,9 +54,14 @@ class Service:
     scheme: str
     double: Callable[[], Double]
     put: Callable[[Any, Payload], object] | None = None  # None: through the engine
+    options: str = ""
 
     def url(self, double: Double) -> str:
-        return double.url.replace("http://", f"{self.scheme}://")
+        return double.url.replace("http://", f"{self.scheme}://") + (f"?{self.options}" * bool(self.options))
+
+    def with_options(self, options: str) -> Service:
+        """The service, opened with options behind the `?` of its URL."""
+        return replace(self, options=options)
 
     def engine(self, double: Double, **settings: Any) -> PlannedEngine:
         engine = open_engine(self.url(double), config=configured(**settings))
@@ -195,9 +202,37 @@ def _cognee_unpaged() -> Double:
     return CogneeDouble("1.6.0", multi_tenant=True, key=KEY)
 
 
+def put_cortexdb(double: Any, payload: Payload) -> list[str]:
+    """Put a record on a double of CortexDB, of either kind, as the dialect writes it; returns its events' ids."""
+    shelf = Shelf(payload.record.namespace, payload.record.kind == SESSION)
+    ids: list[str] = double.seed(encode(payload, scope_of(shelf)), settled=False)
+    return ids
+
+
+def prompt(double: Any) -> Any:
+    """A double of CortexDB without what takes time: what is written is listed and found at once, and no limits."""
+    double.knobs.listing_lag = double.knobs.recall_lag = 0
+    double.knobs.rate_limit = 10**9
+    return double
+
+
+def _cortexdb() -> Double:
+    from tests.doubles.cortexdb import CortexDirect
+
+    return prompt(CortexDirect(key=KEY))  # type: ignore[no-any-return]
+
+
+def _tinyhumans() -> Double:
+    from tests.doubles.cortexdb_hosted import CortexHosted
+
+    return prompt(CortexHosted(key=KEY))  # type: ignore[no-any-return]
+
+
 MEM0_OSS = Service("Mem0 open source", "mem0+http", _mem0_oss, put_mem0)
 MEM0_PLATFORM = Service("Mem0 platform", "mem0", _mem0_platform, put_mem0)
 SUPERMEMORY = Service("Supermemory", "supermemory+http", _supermemory, put_supermemory)
 COGNEE = Service("Cognee", "cognee+http", _cognee, put_cognee)
 COGNEE_UNPAGED = Service("Cognee 1.6.0", "cognee+http", _cognee_unpaged, put_cognee)
-SERVICES = (MEM0_PLATFORM, MEM0_OSS, SUPERMEMORY, COGNEE, COGNEE_UNPAGED)
+CORTEXDB = Service("CortexDB", "cortexdb+http", _cortexdb, put_cortexdb)
+TINYHUMANS = Service("TinyHumans", "tinyhumans+http", _tinyhumans, put_cortexdb)
+SERVICES = (MEM0_PLATFORM, MEM0_OSS, SUPERMEMORY, COGNEE, COGNEE_UNPAGED, CORTEXDB, TINYHUMANS)

@@ -113,7 +113,7 @@ CLAUSES: Final = (
     Clause("Q-05", "Stop words in a question neither find nor prevent.", ("search", "word_search")),
     Clause("Q-06", "A query of stop words alone finds the texts that hold them.", ("search", "word_search")),
     Clause("Q-07", "Short words of scripts without spaces are found.", ("search", "word_search")),
-    Clause("Q-08", "Case and accents make no difference.", ("search",)),
+    Clause("Q-08", "Case and accents make no difference.", ("search", "word_search")),
     Clause("Q-09", "Compatible forms of characters make no difference.", ("search", "word_search")),
     Clause("Q-10", "Every query is legal, whatever its signs.", ("search",)),
     Clause("Q-11", "Compounds, paths and versions find themselves.", ("search",)),

@@ -22,7 +22,7 @@ from keyfold.contract.intents import (
 )
 from keyfold.contract.protocols import AsyncEngine, Engine
 from keyfold.flow import Plan
-from keyfold.model import DeleteResult, Reach, Receipt, Record
+from keyfold.model import Answer, DeleteResult, Reach, Receipt, Record
 
 
 class Call(NamedTuple):
@@ -84,6 +84,10 @@ def namespaces(prefix: str = "") -> Plan[list[str]]:
 
 def history(ref: Ref) -> Plan[Past]:
     return (yield Call("history", (ref,)))  # type: ignore[no-any-return]  # as above
+
+
+def recall(namespace: str, question: str, reach: Reach = "exact") -> Plan[Answer]:
+    return (yield Call("recall", (namespace, question, reach)))  # type: ignore[no-any-return]  # as above
 
 
 def health() -> Plan[Health]:

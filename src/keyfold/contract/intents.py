@@ -15,6 +15,7 @@ from keyfold.frozen import quick
 from keyfold.model import KINDS, OBSERVATION, READABLE_KINDS, UNSET, Reach, Record, Revision, Taint, Unset
 
 Mode = Literal["upsert", "append", "update", "load"]
+Wait = Literal["accepted", "listed", "settled"]
 
 
 @quick
@@ -95,6 +96,9 @@ class Intent:
     `id` or key) and merges metadata; `load` imports. Fields left UNSET keep what the record has.
     `expect_type`: the record must be of this type now, else NotFound. `new_title`: the title of a new record
     where `title` is UNSET. `keeps`: metadata keys that a rewrite keeps unless `metadata` has them (None: all).
+
+    For services where what was accepted cannot be read at once, `wait` says when the call returns: at once, when
+    it is listed, or when it is found too. `derive`: whether the service may draw facts from it; None is its habit.
     """
 
     namespace: str
@@ -122,6 +126,8 @@ class Intent:
     load: Load | None = None
     new_title: str | None = None
     keeps: tuple[str, ...] | None = ()
+    wait: Wait = "listed"
+    derive: bool | None = None
 
     def describe(self) -> str:
         """The record in the words of an error message."""
@@ -252,6 +258,7 @@ class Capabilities:
     reach: bool = True
     load: bool = True
     answers: bool = False  # whether mem_recall is served
+    derives: bool = False  # whether a save may say if facts are drawn from it
     keyed_reads: bool = True  # False: a record is found by reading its namespace's listing
     session_activity: bool = True  # False: a save neither opens nor touches a session, it only names it
     delete_idempotency: bool = True  # False: a forget takes no idempotency key

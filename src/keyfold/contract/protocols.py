@@ -18,7 +18,7 @@ from keyfold.contract.intents import (
     SearchQuery,
     Selector,
 )
-from keyfold.model import DeleteResult, Reach, Receipt, Record
+from keyfold.model import Answer, DeleteResult, Reach, Receipt, Record
 
 
 @runtime_checkable
@@ -81,6 +81,15 @@ class Whole(Protocol):
 
     def everything(self) -> list[Past]:
         """All records of all namespaces, sessions too, with their states: in the order (namespace, kind, minted, key)."""
+        ...
+
+
+@runtime_checkable
+class Answers(Protocol):
+    """An engine that answers questions itself, where its capabilities say so (`answers`)."""
+
+    def recall(self, namespace: str, question: str, reach: Reach = "exact") -> Answer:
+        """An answer with citations. Unsupported when the service has no model to answer with."""
         ...
 
 

@@ -10,7 +10,7 @@ is served from its listing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -18,7 +18,7 @@ from keyfold.contract.intents import Capabilities
 from keyfold.dialects.names import SESSIONS_TAG, TAG, tagged
 from keyfold.dialects.payload import Payload
 from keyfold.flow import Plan
-from keyfold.model import SESSION, Record
+from keyfold.model import SESSION, TURN, Record
 
 
 class Shelf(NamedTuple):
@@ -39,7 +39,11 @@ class Shelf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A state of a record as a service holds it. `born` orders rows of one revision: the service's creation time."""
+    """A state of a record as a service holds it. `born` orders rows of one revision: the service's creation time.
+
+    On services that hold a long text in pieces, `parts` are the ids of all of them, and `missing` says which are
+    lost: then the content is not whole, and is never shown.
+    """
 
     remote: str
     payload: Payload
@@ -47,6 +51,8 @@ class Row:
     home: str = ""  # where the service holds it, if that is not the shelf's own name (a dataset's id)
     earlier: tuple[Row, ...] = ()  # states of it that the service keeps, newest first, where they came along
     bare: bool = False  # its content was not read: `Dialect.texts` reads it
+    parts: tuple[str, ...] = ()
+    missing: tuple[int, ...] = ()
 
     @property
     def record(self) -> Record:
@@ -73,6 +79,19 @@ class Looked:
     sure: bool = True
 
 
+Replays = (
+    Collection[str] | None
+)  # the digests of what a service said that it had already; None when it does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A service's answer to a question, and the rows that it cites, each with how much it weighed, in [0, 1]."""
+
+    text: str
+    cited: tuple[tuple[Row, float], ...]
+
+
 class Dialect(Protocol):
     """A service's wire. Every method is a plan; none keeps a socket, a thread or a clock."""
 
@@ -88,6 +107,21 @@ class Dialect(Protocol):
     @property
     def erases(self) -> bool | str:
         """Whether a removed row is gone for good: True, or what the service keeps of it."""
+        ...
+
+    @property
+    def appends(self) -> bool:
+        """Whether it is a log: an older state stays, as a row of its own, when a newer one is written."""
+        ...
+
+    @property
+    def bare_turns(self) -> bool:
+        """Whether a logged turn is written as the caller passed it and no more, so that a repeat has equal bytes."""
+        ...
+
+    @property
+    def appends_blindly(self) -> bool:
+        """Whether a logged turn is safe to send without a look-up: the service itself knows a repeat."""
         ...
 
     def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
@@ -106,15 +140,35 @@ class Dialect(Protocol):
         """The rows with their contents. Those that are gone, or are another's by now, are left out."""
         ...
 
-    def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
+    def lookup_many(self, shelf: Shelf, digests: Sequence[str]) -> Plan[list[Row] | None]:
+        """All rows at many addresses in a few requests; None where that is not offered, or others' came along."""
+        ...
+
+    def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[Replays]:
         """Add rows."""
         ...
 
-    def rewrite(self, shelf: Shelf, rows: Sequence[Row], payload: Payload) -> Plan[None]:
-        """Put a new state in the place of the rows that hold a record (newest first): one row is left."""
+    def append(self, shelf: Shelf, payload: Payload) -> Plan[bool]:
+        """Add a logged turn, of which nothing was looked up; whether the service had it already."""
         ...
 
-    def grow(self, shelf: Shelf, rows: Sequence[Row], payloads: Sequence[Payload]) -> Plan[None]:
+    def rewrite(self, shelf: Shelf, rows: Sequence[Row], payload: Payload) -> Plan[Replays]:
+        """Put a new state in the place of the rows that hold a record (newest first): one row is left, but on a log."""
+        ...
+
+    def mend(self, shelf: Shelf, row: Row, payload: Payload) -> Plan[None]:
+        """Write those pieces of a row that are lost; the payload is the row's, whole."""
+        ...
+
+    def erase(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
+        """Remove a shelf with all it holds, which are these rows."""
+        ...
+
+    def recall(self, shelves: Sequence[Shelf], question: str) -> Plan[Recalled]:
+        """Answer a question from what the shelves hold."""
+        ...
+
+    def grow(self, shelf: Shelf, rows: Sequence[Row], payloads: Sequence[Payload]) -> Plan[Replays]:
         """As `rewrite`, with the states that an import brings along, oldest first; `rows` is empty for a new record.
 
         Only where there is a history are any but the last of them kept.
@@ -172,6 +226,9 @@ class BaseDialect:
     )
     erases: bool | str = True
     bares = False
+    appends: bool = False
+    bare_turns: bool = False
+    appends_blindly: bool = False
 
     def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
         rows = yield from self.rows(shelf)
@@ -187,8 +244,24 @@ class BaseDialect:
         yield from ()
         return list(rows)
 
-    def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
+    def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[Replays]:
         raise NotImplementedError
+
+    def append(self, shelf: Shelf, payload: Payload) -> Plan[bool]:
+        raise NotImplementedError
+
+    def mend(self, shelf: Shelf, row: Row, payload: Payload) -> Plan[None]:
+        raise NotImplementedError
+
+    def recall(self, shelves: Sequence[Shelf], question: str) -> Plan[Recalled]:
+        raise NotImplementedError
+
+    def lookup_many(self, shelf: Shelf, digests: Sequence[str]) -> Plan[list[Row] | None]:  # noqa: ARG002  # it cannot
+        yield from ()
+        return None
+
+    def erase(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
+        yield from self.remove(shelf, rows)
 
     def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
         raise NotImplementedError
@@ -202,10 +275,11 @@ class BaseDialect:
     def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
         raise NotImplementedError
 
-    def rewrite(self, shelf: Shelf, rows: Sequence[Row], payload: Payload) -> Plan[None]:
+    def rewrite(self, shelf: Shelf, rows: Sequence[Row], payload: Payload) -> Plan[Replays]:
         # In this order there is never a moment without the record, and the newest wins meanwhile.
-        yield from self.insert(shelf, [payload])
+        replays = yield from self.insert(shelf, [payload])
         yield from self.remove(shelf, rows)
+        return replays
 
     def shelves_within(self, namespace: str) -> Plan[list[Shelf]]:  # noqa: ARG002  # most list them all at once
         return self.shelves()
@@ -216,11 +290,10 @@ class BaseDialect:
             found += [(shelf, row) for row in (yield from self.rows(shelf))]
         return found
 
-    def grow(self, shelf: Shelf, rows: Sequence[Row], payloads: Sequence[Payload]) -> Plan[None]:
+    def grow(self, shelf: Shelf, rows: Sequence[Row], payloads: Sequence[Payload]) -> Plan[Replays]:
         if rows:
-            yield from self.rewrite(shelf, rows, payloads[-1])
-        else:
-            yield from self.insert(shelf, [payloads[-1]])
+            return (yield from self.rewrite(shelf, rows, payloads[-1]))
+        return (yield from self.insert(shelf, [payloads[-1]]))
 
     def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
         rows = yield from self.rows(shelf, texts=False)
@@ -234,9 +307,13 @@ class BaseDialect:
 def newest_first(rows: Sequence[Row]) -> list[Row]:
     """Rows of one record, the one that counts first: highest revision, then youngest on the service, then by id.
 
-    A service's time of update is often not the time of a modification, so it has no say.
+    A service's time of update is often not the time of a modification, so it has no say. A logged turn never
+    changes, so of two at one place the first counts.
     """
-    return sorted(rows, key=lambda row: (row.record.revision_count, row.born, row.remote), reverse=True)
+    found = sorted(rows, key=lambda row: (row.record.revision_count, row.born, row.remote), reverse=True)
+    if len(found) > 1 and found[0].record.kind == TURN and found[0].record.revision_count == 1:
+        return sorted(found, key=lambda row: (row.born, row.remote))
+    return found
 
 
 def under(row: Row, **changes: Any) -> Row:

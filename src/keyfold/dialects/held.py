@@ -70,11 +70,22 @@ def held_at(dialect: Dialect, shelf: Shelf, digest: str, *, every: bool = False)
     if strayed or not (fit or looked.sure):
         rows = yield from dialect.rows(shelf)
         fit = [row for row in rows if fits(row, shelf, digest)]
-    if len(fit) > 1:
+    if len(fit) > 1 and not dialect.appends:
         log.warning(
             "%d rows hold record %s; the newest counts, and the next write removes the rest", len(fit), digest
         )
     return Held(tuple(newest_first(fit)))
+
+
+def whole(row: Row, shelf: Shelf) -> Record:
+    """A row's record. StoreError when the service lost a piece of it: what is left is not shown for the whole."""
+    if row.missing:
+        lost = ", ".join(str(number + 1) for number in row.missing[:10])
+        raise StoreError(
+            f"{row.record.kind} {row.record.key!r:.200} of namespace {shelf.namespace!r:.200} is incomplete: the "
+            f"service has lost piece {lost} of it; save it again, which writes what is missing, or forget it"
+        )
+    return row.record
 
 
 def current(dialect: Dialect, shelf: Shelf, digest: str, now: datetime) -> Plan[Row | None]:

@@ -28,6 +28,7 @@ from keyfold.contract.reach import above, within
 from keyfold.dialects.base import Dialect, Row, Shelf
 from keyfold.dialects.held import (
     LOOKS,
+    Held,
     address,
     current,
     expired,
@@ -36,11 +37,13 @@ from keyfold.dialects.held import (
     living_rows,
     log,
     moving,
+    whole,
 )
 from keyfold.dialects.names import is_digest
 from keyfold.errors import InvalidRequest
 from keyfold.flow import Plan
-from keyfold.model import KINDS, READABLE_KINDS, SESSION, Reach, Record, Revision
+from keyfold.model import KINDS, READABLE_KINDS, SESSION, Answer, Citation, Reach, Record, Revision
+from keyfold.text.snippet import snippet
 from keyfold.text.tokens import all_words
 
 MOST_HITS: Final = 1000  # that a service is asked for
@@ -52,7 +55,7 @@ def get(dialect: Dialect, ref: Ref, now: datetime) -> Plan[Record | None]:
     if where is None:
         return None
     row = yield from current(dialect, *where, now)
-    return row.record if row is not None else None
+    return whole(row, where[0]) if row is not None else None
 
 
 def shelves_of(dialect: Dialect, namespace: str, reach: Reach, kinds: Sequence[str]) -> Plan[list[Shelf]]:
@@ -98,7 +101,9 @@ def _with_texts(dialect: Dialect, chosen: Sequence[tuple[Row, Shelf]]) -> Plan[l
         bare = [row for row, home in chosen if row.bare and home == shelf]
         read.update((row.remote, row) for row in (yield from dialect.texts(shelf, bare)))
     rows = [read.get(row.remote) if row.bare else row for row, _ in chosen]
-    return None if None in rows else [row.record for row in rows if row is not None]
+    if None in rows:
+        return None
+    return [whole(row, shelf) for row, (_, shelf) in zip(rows, chosen, strict=True) if row is not None]
 
 
 def _wanted(record: Record, query: Query) -> bool:
@@ -184,8 +189,10 @@ def everything(dialect: Dialect, now: datetime, keep: int | None = None) -> Plan
     shelves: dict[Shelf, list[Row]] = {}
     for shelf, row in (yield from dialect.everything()):
         shelves.setdefault(shelf, []).append(row)
-    living_rows = (held.row(now) for shelf, rows in shelves.items() for held in grouped(rows, shelf).values())
-    pasts = [(row.record, _past(row, row.earlier, keep)) for row in living_rows if row is not None]
+    pasts: list[tuple[Record, Past]] = []
+    for shelf, rows in shelves.items():
+        counting = (held.row(now) for held in grouped(rows, shelf).values())
+        pasts += [(whole(row, shelf), _past(row, row.earlier, keep)) for row in counting if row is not None]
     return [past for _, past in sorted(pasts, key=lambda found: _place(found[0], "key"))]
 
 
@@ -205,6 +212,7 @@ def history(dialect: Dialect, ref: Ref, now: datetime, keep: int | None = None) 
     if row is None:
         return Past(None, ())
     kept = (yield from dialect.versions(*where)) if dialect.capabilities.history else ()
+    whole(row, where[0])
     return _past(row, kept, keep)
 
 
@@ -213,7 +221,8 @@ def _past(row: Row, earlier: Sequence[Row], keep: int | None) -> Past:
     states = {row.record.revision_count: revision_of(row.record)}
     for version in earlier:
         known = version.record.revision_count
-        if known < row.record.revision_count and known not in states and _same(version, row):
+        fresh = known < row.record.revision_count and known not in states
+        if fresh and not version.missing and _same(version, row):
             states[known] = revision_of(version.record, is_current=False)
     ordered: tuple[Revision, ...] = tuple(states[number] for number in sorted(states, reverse=True)[:keep])
     return Past(row.record, ordered)
@@ -226,6 +235,25 @@ def _same(version: Row, row: Row) -> bool:
         and version.record.namespace == row.record.namespace
         and version.record.created_at == row.record.created_at
     )
+
+
+def recall(dialect: Dialect, namespace: str, question: str, reach: Reach, now: datetime) -> Plan[Answer]:
+    """The service's own answer to a question. Of what it cites, states that no longer count are marked."""
+    shelves = yield from shelves_of(dialect, namespace, reach, READABLE_KINDS)
+    told = yield from dialect.recall(shelves, question)
+    held: dict[str, Held] = {}
+    for shelf in shelves:
+        digests = list(dict.fromkeys(row.payload.digest for row, _ in told.cited if shelf.holds(row.record)))
+        rows = (yield from dialect.lookup_many(shelf, digests)) if digests else []
+        held.update(grouped(rows if rows is not None else (yield from dialect.rows(shelf)), shelf))
+    citations: list[Citation] = []
+    for row, weight in told.cited:
+        counts = held.get(row.payload.digest, Held()).row(now)
+        if counts is not None:  # else it was forgotten or has expired meanwhile, or is another's
+            record = row.record
+            current = counts.record.revision_count == record.revision_count
+            citations.append(Citation.of(record, snippet(record.content, question), weight, current=current))
+    return Answer(told.text, tuple(citations))
 
 
 def health(dialect: Dialect) -> Plan[Health]:

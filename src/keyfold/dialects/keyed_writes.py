@@ -14,16 +14,36 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
-from keyfold.contract.decide import MATERIAL, decide, find_duplicate, other_call, receipt_of
+from keyfold.contract.decide import MATERIAL, Decision, decide, find_duplicate, other_call, receipt_of
 from keyfold.contract.filters import matches
 from keyfold.contract.intents import Intent, Ref, Selector
-from keyfold.dialects.base import Dialect, Row, Shelf
-from keyfold.dialects.held import LOOKS, Held, address, grouped, held_at, moving
+from keyfold.dialects.base import Dialect, Replays, Row, Shelf, under
+from keyfold.dialects.held import LOOKS, Held, address, grouped, held_at, moving, whole
 from keyfold.dialects.keyed_reads import shelves_of
-from keyfold.dialects.payload import Payload, first_call, first_receipt, remembered, with_id
+from keyfold.dialects.names import digest_of
+from keyfold.dialects.payload import (
+    KeptCall,
+    Payload,
+    first_call,
+    first_receipt,
+    remembered,
+    with_id,
+)
 from keyfold.errors import Conflict, InvalidRequest, NotFound, Unsupported
 from keyfold.flow import Plan
-from keyfold.model import KINDS, READABLE_KINDS, SESSION, DeleteResult, Receipt, Revision, plain
+from keyfold.model import (
+    KINDS,
+    READABLE_KINDS,
+    SESSION,
+    TURN,
+    UNSET,
+    DeleteResult,
+    Outcome,
+    Receipt,
+    Record,
+    Revision,
+    plain,
+)
 
 SAME_TEXTS: Final = 8  # unkeyed records whose text was changed later, that a save may step over
 WORTH_A_LISTING: Final = (
@@ -41,13 +61,17 @@ class Writer:
     mint: Callable[[], str]
     together: bool = False  # new records wait, and are inserted many in one request
     known: dict[Shelf, dict[str, Held]] = field(default_factory=dict)
-    waiting: dict[Shelf, dict[str, Payload]] = field(default_factory=dict)
+    partly: set[Shelf] = field(default_factory=set)  # of which only the known addresses were read
+    waiting: dict[Shelf, dict[str, list[Payload]]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
+    replayed: set[str] = field(default_factory=set)  # what the service said that it had already
 
     def store(self, intent: Intent) -> Plan[Receipt]:
         """Carry out one write and say what it did."""
+        if not self.together and self.dialect.appends_blindly and _hot(intent):
+            return (yield from self._append(intent))
         shelf, held, intent = yield from self._resolve(intent)
-        row = held.row(self.now)
+        row = _mendable(held.row(self.now), intent, shelf)
         if intent.id is not None and row is None:
             raise NotFound(f"there is no {intent.describe()}")
         calls = row.payload.calls if row is not None else ()
@@ -57,12 +81,18 @@ class Writer:
                 raise other_call(row.record.id)
             return first_receipt(row.record, first)
         decision = decide(row.record if row is not None else None, intent, self.now)
+        decision = self._bare(decision, intent)
         record = with_id(decision.record)
         receipt = receipt_of(decision, record.id)
         if decision.outcome != "deduped":
-            payload = Payload(record, remembered(calls, intent.idempotency, receipt, self.now))
+            payload = self._payload(record, intent, remembered(calls, intent.idempotency, receipt, self.now))
             past = decision.past if self.dialect.capabilities.history else ()
             yield from self._write(shelf, held, payload, _states(payload, past, row))
+            receipt = self._told(receipt)
+        elif row is not None and row.missing:
+            yield from self.dialect.mend(shelf, row, row.payload)
+            receipt = replace(receipt, outcome="updated" if row.record.revision_count > 1 else "created")
+            receipt = replace(receipt, replayed=False)
         elif intent.idempotency is not None and row is not None:
             # The one write that a repeat may make: the caller's key, so that another body under it is told.
             payload = replace(row.payload, calls=remembered(calls, intent.idempotency, receipt, self.now))
@@ -77,18 +107,60 @@ class Writer:
         for intent in intents:
             receipts.append((yield from self.store(intent)))  # noqa: PERF401  # a comprehension cannot yield
         yield from self._flush()
-        return receipts
+        return [self._told(receipt) for receipt in receipts]
+
+    def _told(self, receipt: Receipt) -> Receipt:
+        """A receipt, marked as replayed when the service said that it had all of it already."""
+        had = receipt.id in self.replayed and not receipt.replayed
+        return replace(receipt, replayed=True) if had else receipt
+
+    def _append(self, intent: Intent) -> Plan[Receipt]:
+        """Log a turn in one request: whether it is a repeat, the service knows."""
+        decision = self._bare(decide(None, intent, self.now), intent)
+        record = with_id(decision.record)
+        had = yield from self.dialect.append(Shelf(intent.namespace), self._payload(record, intent, ()))
+        outcome: Outcome = "deduped" if had else "created"
+        return receipt_of(replace(decision, outcome=outcome), record.id)
+
+    def _bare(self, decision: Decision, intent: Intent) -> Decision:
+        """A turn that is logged says, on a log, what the caller passed: its session only when it was named."""
+        bare = self.dialect.bare_turns and decision.outcome == "created" and _logs(intent)
+        named = intent.session is not None and intent.session.explicit
+        return (
+            replace(decision, record=replace(decision.record, session_id=None))
+            if bare and not named
+            else decision
+        )
+
+    def _payload(self, record: Record, intent: Intent, calls: tuple[KeptCall, ...]) -> Payload:
+        bare = self.dialect.bare_turns and _logs(intent) and record.revision_count == 1
+        return Payload(record, calls, bare, intent.derive, intent.wait)
 
     def _read_ahead(self, intents: Sequence[Intent]) -> Plan[None]:
-        """Read the shelves that many of these writes go to, once."""
-        sizes: dict[Shelf, int] = {}
+        """Read what is at the places that these writes go to, or where many go the whole shelf, once."""
+        places: dict[Shelf, list[str | None]] = {}
         for intent in intents:
             shelf = Shelf(intent.namespace, intent.kind == SESSION)
-            sizes[shelf] = sizes.get(shelf, 0) + 1
-        for shelf, size in sizes.items():
-            if size >= WORTH_A_LISTING:
-                rows = yield from self.dialect.rows(shelf, texts=not self.dialect.bares)
-                self.known[shelf] = grouped(rows, shelf)
+            places.setdefault(shelf, []).append(self._place(intent))
+        for shelf, found in places.items():
+            digests = list(dict.fromkeys(digest for digest in found if digest is not None))
+            rows = (yield from self.dialect.lookup_many(shelf, digests)) if len(digests) > 1 else None
+            if rows is not None:
+                held = grouped(rows, shelf)
+                self.known[shelf] = {digest: held.get(digest, Held()) for digest in digests}
+                self.partly.add(shelf)
+            elif len(found) >= WORTH_A_LISTING:
+                listed = yield from self.dialect.rows(shelf, texts=not self.dialect.bares)
+                self.known[shelf] = grouped(listed, shelf)
+
+    def _place(self, intent: Intent) -> str | None:
+        """The digest that an intent will look up first; None when that is not known before."""
+        if intent.key is None and intent.id is None:
+            if intent.dedup_window == 0 and intent.idempotency is None:
+                return None
+            return digest_of(intent.namespace, self._base(intent), intent.kind, minted=True)
+        where = address(Ref(intent.namespace, intent.id, intent.key, intent.kind, intent.minted))
+        return where[1] if where is not None else None
 
     def _resolve(self, intent: Intent) -> Plan[tuple[Shelf, Held, Intent]]:
         """Where an intent writes, what is held there, and the intent with its key."""
@@ -124,8 +196,10 @@ class Writer:
         if digest in self.waiting.get(shelf, {}):
             yield from self._flush()
         for _ in range(LOOKS):
-            if shelf in self.known and digest not in self.written:
-                held = self.known[shelf].get(digest, Held())
+            known = self.known.get(shelf, {}).get(digest)
+            ahead = shelf in self.known and digest not in self.written
+            if ahead and (known is not None or shelf not in self.partly):
+                held = known or Held()
             else:
                 held = yield from held_at(self.dialect, shelf, digest)
             row = held.row(self.now)
@@ -150,20 +224,24 @@ class Writer:
         self, shelf: Shelf, held: Held, payload: Payload, earlier: Sequence[Payload] = ()
     ) -> Plan[None]:
         self.written.add(payload.digest)  # what was read ahead of it holds no longer
-        if earlier:
-            yield from self.dialect.grow(shelf, held.rows, [*earlier, payload])
+        logged = self.dialect.appends and (not held.rows or held.row(self.now) is not None)
+        replays: Replays = None
+        if self.together and (logged or not (held.rows or earlier)):
+            self.waiting.setdefault(shelf, {})[payload.digest] = [*earlier, payload]
+        elif earlier:
+            replays = yield from self.dialect.grow(shelf, held.rows, [*earlier, payload])
         elif held.rows:
-            yield from self.dialect.rewrite(shelf, held.rows, payload)
-        elif self.together:
-            self.waiting.setdefault(shelf, {})[payload.digest] = payload
+            replays = yield from self.dialect.rewrite(shelf, held.rows, payload)
         else:
-            yield from self.dialect.insert(shelf, [payload])
+            replays = yield from self.dialect.insert(shelf, [payload])
+        self.replayed |= set(replays or ())
 
     def _flush(self) -> Plan[None]:
         """Insert what waits."""
         while self.waiting:
             shelf = next(iter(self.waiting))
-            yield from self.dialect.insert(shelf, list(self.waiting[shelf].values()))
+            waiting = [payload for states in self.waiting[shelf].values() for payload in states]
+            self.replayed |= set((yield from self.dialect.insert(shelf, waiting)) or ())
             del self.waiting[shelf]
 
 
@@ -190,6 +268,27 @@ def _states(payload: Payload, past: Sequence[Revision], row: Row | None) -> list
         for state in past
         if state.revision > held
     ]
+
+
+def _logs(intent: Intent) -> bool:
+    return intent.mode == "append" and intent.kind == TURN
+
+
+def _hot(intent: Intent) -> bool:
+    """Whether an intent logs one turn and neither waits for anything nor says what is there."""
+    plain = intent.key is not None and intent.id is None and not intent.minted and intent.idempotency is None
+    return _logs(intent) and plain and intent.wait == "accepted" and intent.expect_revision is None
+
+
+def _mendable(row: Row | None, intent: Intent, shelf: Shelf) -> Row | None:
+    """A row to decide on. One that lost a piece is made whole by a save that brings its text; else it is refused."""
+    if row is None or not row.missing:
+        return row
+    if isinstance(intent.content, str) and intent.normalized_hash == row.record.normalized_hash:
+        return under(row, payload=replace(row.payload, record=replace(row.record, content=intent.content)))
+    if intent.content is UNSET:
+        whole(row, shelf)
+    return row
 
 
 def digest_key(intent: Intent) -> str:
@@ -220,7 +319,8 @@ def forget(dialect: Dialect, selector: Selector, now: datetime) -> Plan[DeleteRe
     told: list[str] = []
     for shelf, chosen in (yield from _chosen(dialect, selector, now)):
         if not selector.dry_run:
-            yield from dialect.remove(shelf, [row for held in chosen for row in held.rows])
+            rows = [row for held in chosen for row in held.rows]
+            yield from (dialect.erase(shelf, rows) if selector.everything else dialect.remove(shelf, rows))
         told += [row.record.id for row in (held.row(now) for held in chosen) if row and not shelf.sessions]
         if selector.ref is not None and shelf.sessions:
             told += [held.rows[0].record.id for held in chosen]

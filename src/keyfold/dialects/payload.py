@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from keyfold.clock import from_text, to_text
-from keyfold.contract.intents import Idempotency
+from keyfold.contract.intents import Idempotency, Wait
 from keyfold.dialects.names import digest_of
 from keyfold.model import KINDS, Outcome, Receipt, Record
 
@@ -41,10 +41,18 @@ class KeptCall:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A record (its id is its digest) and the idempotency keys it remembers, newest last."""
+    """A record (its id is its digest) and the idempotency keys it remembers, newest last.
+
+    The rest says how it is written, and is not read back. `bare`: a logged turn, of which a log holds what the
+    caller passed and no more. `derive`: whether a service may draw facts from it, where the caller said.
+    `wait`: how long a write takes to return, on services where what is accepted cannot be read at once.
+    """
 
     record: Record
     calls: tuple[KeptCall, ...] = ()
+    bare: bool = False
+    derive: bool | None = None
+    wait: Wait = "listed"
 
     @property
     def digest(self) -> str:

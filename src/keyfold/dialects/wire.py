@@ -122,6 +122,10 @@ class Closed(Unavailable):
     """The store was closed: nothing was sent, and nothing will be."""
 
 
+class TooLarge(StoreError):
+    """An answer was larger than is read. Whoever asked for many things at once can ask for fewer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Statuses:
     """What to make of an answer: `fine` is returned, `absent` too (the caller asks `answer.status`)."""

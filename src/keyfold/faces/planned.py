@@ -25,7 +25,7 @@ from keyfold.contract.ulid import ulid
 from keyfold.dialects import keyed_reads, keyed_writes
 from keyfold.dialects.base import Dialect
 from keyfold.flow import Plan, adrive, drive
-from keyfold.model import DeleteResult, Reach, Receipt, Record
+from keyfold.model import Answer, DeleteResult, Reach, Receipt, Record
 
 T = TypeVar("T")
 
@@ -92,6 +92,9 @@ class Plans:
     def everything(self) -> Plan[list[Past]]:
         return keyed_reads.everything(self.dialect, self.now(), self._keep)
 
+    def recall(self, namespace: str, question: str, reach: Reach) -> Plan[Answer]:
+        return keyed_reads.recall(self.dialect, namespace, question, reach, self.now())
+
     def history(self, ref: Ref) -> Plan[Past]:
         return keyed_reads.history(self.dialect, ref, self.now(), self._keep)
 
@@ -136,6 +139,9 @@ class PlannedEngine:
 
     def history(self, ref: Ref) -> Past:
         return self._run(self.plans.history(ref))
+
+    def recall(self, namespace: str, question: str, reach: Reach = "exact") -> Answer:
+        return self._run(self.plans.recall(namespace, question, reach))
 
     def everything(self) -> list[Past]:
         """All records of all namespaces with their states, in the order of an export: one reading of the service."""
@@ -188,6 +194,9 @@ class AsyncPlannedEngine:
 
     async def history(self, ref: Ref) -> Past:
         return await self._run(self.plans.history(ref))
+
+    async def recall(self, namespace: str, question: str, reach: Reach = "exact") -> Answer:
+        return await self._run(self.plans.recall(namespace, question, reach))
 
     async def everything(self) -> list[Past]:
         """All records of all namespaces with their states, in the order of an export: one reading of the service."""

@@ -52,6 +52,13 @@ class Core:
         passed = {name: plain(value) for name, value in body.items() if value is not UNSET}
         return idempotency(operation, checked, passed)
 
+    def derive(self, value: Any) -> bool | None:
+        """Whether a service may draw facts from a record; None is its habit. True needs an engine that does."""
+        checked = checks.flag("derive", value)
+        if checked:
+            self.needs("derives", "leave derive out: nothing but what is saved is kept")
+        return checked if isinstance(checked, bool) else None
+
     def reach(self, value: Any) -> Reach:
         """A reach that the engine supports."""
         if value == "exact":

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from keyfold.contract.intents import Intent
+from keyfold.contract.intents import Intent, Wait
 from keyfold.contract.keys import turn_key
 from keyfold.contract.prepare import prepare
 from keyfold.errors import InvalidRequest
@@ -29,21 +29,23 @@ def mem_log_turn(
     text: str,
     at: datetime | str | None = None,
     tool_calls: Sequence[Any] = (),
-    wait: str = "accepted",
+    wait: Wait = "accepted",
+    derive: bool | None = None,
     session_id: str | None = None,
     idempotency_key: str | None = None,
 ) -> Plan[SaveResult]:
     """Log one turn of a conversation. It is immutable per (thread_id, index).
 
     The same turn again is a replay; another text, role or tool call at that place is Conflict (correct it
-    with mem_update). `index` counts from 0. `wait` matters to engines over a network; here a turn is
-    durable when the call returns.
+    with mem_update). `index` counts from 0. `wait` matters to services that list what they accepted only later:
+    "accepted" returns at once, "listed" when the turn can be read, "settled" when it can be found (at best). A turn
+    is durable when the call returns. `derive=False` keeps a service from drawing facts from it.
     """
     user = checks.name("user_id", user_id)
     thread = checks.name("thread_id", thread_id)
     place = checks.whole("index", index, 0, checks.MAX_INDEX)
     who = checks.text("role", role, ROLE_BYTES)
-    checks.choice("wait", wait, ("accepted", "listed", "settled"))
+    level: Wait = checks.choice("wait", wait, ("accepted", "listed", "settled"))
     if isinstance(tool_calls, (str, bytes, Mapping)) or not isinstance(tool_calls, Iterable):
         raise InvalidRequest("tool_calls", "must be a list")
     used = checks.json_value("tool_calls", list(tool_calls))
@@ -66,6 +68,8 @@ def mem_log_turn(
         observed_at=moment,
         taint="external" if who == "tool" else "internal",
         idempotency=core.idempotency("mem_log_turn", idempotency_key, body),
+        wait=level,
+        derive=core.derive(derive),
     )
     return (yield from stored(core, (intent,), session_id))[0]
 
@@ -79,6 +83,7 @@ def mem_add_document(
     title: str | None = None,
     mime: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    derive: bool | None = None,
     session_id: str | None = None,
     idempotency_key: str | None = None,
 ) -> Plan[SaveResult]:
@@ -113,5 +118,6 @@ def mem_add_document(
         taint="external",
         dedup_on=core.config.dedup_on,
         idempotency=key,
+        derive=core.derive(derive),
     )
     return (yield from stored(core, (intent,), session_id))[0]

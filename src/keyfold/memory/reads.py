@@ -14,7 +14,7 @@ from typing import Any
 from keyfold.contract import calls
 from keyfold.contract.filters import EVERYTHING, Filter, conditions
 from keyfold.contract.intents import Past, Query, Ref, position_of
-from keyfold.errors import InvalidRequest, NotFound, Unsupported
+from keyfold.errors import InvalidRequest, NotFound
 from keyfold.flow import Plan
 from keyfold.memory import checks
 from keyfold.memory.core import Core, reference, targets
@@ -22,6 +22,7 @@ from keyfold.memory.writes import find_revision
 from keyfold.model import (
     OBSERVATION,
     SESSION,
+    Answer,
     Entry,
     History,
     Items,
@@ -348,10 +349,12 @@ def mem_stats(core: Core, user_id: str, *, reach: Reach = "exact") -> Plan[dict[
     }
 
 
-def mem_recall(core: Core, user_id: str, question: str) -> Plan[str]:
-    """An answer with citations, on engines that answer questions themselves; else Unsupported."""
-    checks.name("user_id", user_id)
-    checks.text("question", question, checks.MAX_QUERY_BYTES)
+def mem_recall(core: Core, user_id: str, question: str, *, reach: Reach = "exact") -> Plan[Answer]:
+    """An answer with citations, on engines that answer questions themselves; else Unsupported.
+
+    A citation's `is_current` is false when the memory was rewritten since: the answer may rest on what it said.
+    """
+    user = checks.name("user_id", user_id)
+    asked = checks.text("question", question, checks.MAX_QUERY_BYTES)
     core.needs("answers", "mem_context gathers the memories for a question and mem_search finds them")
-    yield from ()
-    raise Unsupported("no engine of this version answers questions; use mem_context")
+    return (yield from calls.recall(user, asked, core.reach(reach)))

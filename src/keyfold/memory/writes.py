@@ -34,6 +34,7 @@ ITEM_FIELDS: Final = frozenset(
         "observed_at",
         "idempotency_key",
         "expect_revision",
+        "derive",
     )
 )
 
@@ -83,13 +84,13 @@ def observation_intent(
     observed_at: datetime | str | None,
     idempotency_key: str | None,
     expect_revision: int | None,
+    derive: bool | None,
 ) -> Intent:
     """The validated, redacted and hashed intent behind mem_save."""
-    config = core.config
     user = checks.name("user_id", user_id)
-    kind = checks.observation_type(config, type)
+    kind = checks.observation_type(core.config, type)
     safe_title = checks.text("title", title, checks.MAX_TITLE_BYTES)
-    safe_content, digest = prepare(checks.content(config, "content", content))
+    safe_content, digest = prepare(checks.content(core.config, "content", content))
     key = checks.name("topic_key", topic_key) if topic_key is not None else None
     fields: dict[str, Any] = {}
     if metadata is not UNSET:
@@ -112,8 +113,7 @@ def observation_intent(
         fields["session"] = SessionUse(checks.name("session_id", session_id), explicit=True)
     if idempotency_key is not None:
         body = {"content": safe_content, "type": kind, "title": safe_title, "topic_key": key, **fields}
-        body["session"] = session_id
-        fields["idempotency"] = core.idempotency("mem_save", idempotency_key, body)
+        fields["idempotency"] = core.idempotency("mem_save", idempotency_key, {**body, "session": session_id})
     return Intent(
         user,
         OBSERVATION,
@@ -123,8 +123,9 @@ def observation_intent(
         title=safe_title,
         content=safe_content,
         normalized_hash=digest,
-        dedup_window=config.dedup_window,
-        dedup_on=config.dedup_on,
+        dedup_window=core.config.dedup_window,
+        dedup_on=core.config.dedup_on,
+        derive=core.derive(derive),
         **fields,
     )
 
@@ -145,6 +146,7 @@ def mem_save(
     observed_at: datetime | str | None = None,
     idempotency_key: str | None = None,
     expect_revision: int | None = None,
+    derive: bool | None = None,
 ) -> Plan[SaveResult]:
     """Save a memory; under a `topic_key`, rewrite it in place.
 
@@ -155,7 +157,8 @@ def mem_save(
     `topic_key`, `user_id` and `session_id` 512 bytes, `metadata` 64 KiB of JSON, 100 `tags` of 256 bytes.
     UNSET keeps what the record has, None clears it. Times are aware. `expect_revision=n` writes only when
     the record is at revision n (0: when it does not exist). `idempotency_key` (at most 64 characters): the
-    same call again within 24 hours gives the first receipt.
+    same call again within 24 hours gives the first receipt. `derive`: whether a service that draws facts from
+    what it holds may do so from this.
 
     Raises InvalidRequest, Conflict (another writer came first), IdempotencyConflict, StoreError.
     """
@@ -174,6 +177,7 @@ def mem_save(
         observed_at=observed_at,
         idempotency_key=idempotency_key,
         expect_revision=expect_revision,
+        derive=derive,
     )
     return (yield from stored(core, (intent,), session_id))[0]
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
 
 from keyfold.clock import Clock
 from keyfold.dialects.base import Dialect
 from keyfold.dialects.cognee import Cognee
+from keyfold.dialects.cortexdb import CortexDB
+from keyfold.dialects.cortexdb_direct import DirectWire
+from keyfold.dialects.cortexdb_hosted import HostedWire
 from keyfold.dialects.mem0_oss import Mem0Oss
 from keyfold.dialects.mem0_platform import Mem0Platform
 from keyfold.dialects.supermemory import Supermemory
@@ -23,12 +28,16 @@ from keyfold.model import Config
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A kind of service: its dialect, the environment variables of its key, and the header that carries it."""
+    """A kind of service: its dialect, the environment variables of its key, and the header that carries it.
 
-    dialect: Callable[[], Dialect]
+    `options`: what may be said behind `?` in its URL, and how; the dialect is given it by name.
+    """
+
+    dialect: Callable[..., Dialect]
     variables: tuple[str, ...]
     header: Callable[[str], tuple[str, str]]
     scheme: str = ""  # http or https; empty: https, but http to this machine
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def _api_key(key: str) -> tuple[str, str]:
@@ -43,7 +52,28 @@ def _bearer(key: str) -> tuple[str, str]:
     return "Authorization", f"Bearer {key}"
 
 
+def _nonce() -> str:
+    return os.urandom(8).hex()
+
+
+def _claims() -> Callable[[], str]:
+    """A source of claims that no other write has: random, and never made of what is written."""
+    salt, numbers = _nonce(), count()
+    return lambda: f"tm-{salt}-{time.time_ns()}-{next(numbers)}"
+
+
+def _cortexdb(**options: Any) -> Dialect:
+    return CortexDB(DirectWire(), _nonce, **options)
+
+
+def _tinyhumans(**options: Any) -> Dialect:
+    return CortexDB(HostedWire(_claims()), _nonce, **options)
+
+
 SUPERMEMORY_KEYS: Final = ("KEYFOLD_API_KEY", "SUPERMEMORY_API_KEY")
+CORTEXDB_KEYS: Final = ("KEYFOLD_API_KEY", "CORTEX_API_KEY")
+TINYHUMANS_KEYS: Final = ("KEYFOLD_API_KEY", "TINYHUMANS_API_KEY")
+LOG_OPTIONS: Final = {"history": ("keep", "none"), "derive": ("on", "off")}
 SERVICES: Final[dict[str, Service]] = {
     "mem0": Service(Mem0Platform, ("KEYFOLD_API_KEY", "MEM0_API_KEY"), _token),
     "mem0+http": Service(
@@ -57,20 +87,26 @@ SERVICES: Final[dict[str, Service]] = {
     "supermemory+http": Service(Supermemory, SUPERMEMORY_KEYS, _bearer, scheme="http"),
     "cognee+http": Service(Cognee, ("KEYFOLD_API_KEY", "COGNEE_API_KEY"), _api_key, scheme="http"),
     "cognee+https": Service(Cognee, ("KEYFOLD_API_KEY", "COGNEE_API_KEY"), _api_key, scheme="https"),
+    "cortexdb": Service(_cortexdb, CORTEXDB_KEYS, _bearer, options=LOG_OPTIONS),
+    "cortexdb+https": Service(_cortexdb, CORTEXDB_KEYS, _bearer, "https", LOG_OPTIONS),
+    "cortexdb+http": Service(_cortexdb, CORTEXDB_KEYS, _bearer, "http", LOG_OPTIONS),
+    "tinyhumans": Service(_tinyhumans, TINYHUMANS_KEYS, _bearer, options=LOG_OPTIONS),
+    "tinyhumans+https": Service(_tinyhumans, TINYHUMANS_KEYS, _bearer, "https", LOG_OPTIONS),
+    "tinyhumans+http": Service(_tinyhumans, TINYHUMANS_KEYS, _bearer, "http", LOG_OPTIONS),
 }
 
 
 def open_remote(url: str, scheme: str, config: Config, clock: Clock) -> PlannedEngine:
     """A blocking engine on the service that a URL names. Nothing is asked of it yet."""
     service, where, headers = _parts(url, scheme, config)
-    plans = Plans(service.dialect(), clock, config.keep_revisions)
+    plans = Plans(service.dialect(**where.options), clock, config.keep_revisions)
     return PlannedEngine(plans, BlockingTransport(where, headers, config.timeout))
 
 
 def open_async_remote(url: str, scheme: str, config: Config, clock: Clock) -> AsyncPlannedEngine:
     """An async engine on the service that a URL names. Nothing is asked of it yet."""
     service, where, headers = _parts(url, scheme, config)
-    plans = Plans(service.dialect(), clock, config.keep_revisions)
+    plans = Plans(service.dialect(**where.options), clock, config.keep_revisions)
     return AsyncPlannedEngine(plans, AwaitedTransport(where, headers, config.timeout))
 
 
@@ -79,7 +115,7 @@ def _parts(url: str, scheme: str, config: Config) -> tuple[Service, Endpoint, Ca
     if service is None:
         raise InvalidRequest("store", f"{scheme}: is not a known scheme; services are {', '.join(SERVICES)}")
     plain = os.environ.get("KEYFOLD_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
-    where = endpoint(url, scheme=service.scheme, allow_plain=plain)
+    where = endpoint(url, scheme=service.scheme, allow_plain=plain, options=service.options)
     credential = Credential(config.credential, service.variables)
 
     def headers() -> dict[str, str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from keyfold.dialects.wire import Answer, Closed, Http, NotSent, Together, Wait
+from keyfold.dialects.wire import Answer, Closed, Http, NotSent, Together, TooLarge, Wait
 from keyfold.engines.remote.endpoint import Endpoint
 from keyfold.errors import StoreError, Unavailable
 from keyfold.flow import Plan, adrive, drive
@@ -77,8 +77,8 @@ class _Client:
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Answer(response.status_code, headers, body, self._endpoint.host)
 
-    def _too_large(self) -> StoreError:
-        return StoreError(
+    def _too_large(self) -> TooLarge:
+        return TooLarge(
             f"{self._endpoint.host} answered with more than {LARGEST >> 20} MiB, which is not read: ask for less at once"
         )
 

@@ -1,0 +1,390 @@
+"""CortexDB: an event log on which every write is safe to repeat.
+
+A record is an event (or several, for a long text); a new revision is a new event, and the newest counts. Events
+carry the digest of their record as the first label, so one request reads one record at any size. What is accepted
+is not listed at once, and what is listed is not found at once: writes wait for the listing, and a search waits for
+what this process wrote last. The wires differ (cortexdb_direct, cortexdb_hosted), the log does not.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, Literal, TypeVar
+
+from keyfold.dialects.base import BaseDialect, Hit, Looked, Recalled, Replays, Row, Shelf, newest_first
+from keyfold.dialects.cortexdb_asking import Asking
+from keyfold.dialects.cortexdb_envelope import Piece, assembled, encode, item_label, piece_of
+from keyfold.dialects.cortexdb_names import ROOT, scope_of, shelf_of
+from keyfold.dialects.cortexdb_wire import Wire, Written, pauses
+from keyfold.dialects.payload import Payload
+from keyfold.dialects.wire import Closed, Together, Wait
+from keyfold.errors import OutcomeUnknown, StoreError, Unavailable
+from keyfold.flow import Plan
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+MOST_LABELS: Final = 50  # that a listing is asked for at once
+MOST_FORGOTTEN: Final = 100  # ids a forget
+MOST_SCOPES: Final = 1_000  # that are listed, and there is no next page
+REMEMBERED: Final = 1_024
+LISTED_WITHIN: Final = 30.0  # seconds
+AGAIN: Final = (0.25, 0.5)  # looks at a record whose pieces are not all there: they may be on their way
+
+
+class CortexDB(BaseDialect):
+    """The dialect. What it remembers is only of its own writes: which it has not seen listed or found yet, of which
+    it never learned the outcome, and which events it removed."""
+
+    erases = "the server keeps redacted events, without their text; an erasure of the whole user removes them"
+    bare_turns = True
+
+    def __init__(
+        self,
+        wire: Wire,
+        nonce: Callable[[], str],
+        *,
+        history: Literal["keep", "none"] = "keep",
+        derive: Literal["on", "off"] | None = None,
+    ) -> None:
+        self.wire = wire
+        self.appends = history == "keep"
+        self.appends_blindly = not wire.hosted
+        self.capabilities = replace(
+            BaseDialect.capabilities,
+            engine="cortexdb",
+            history=self.appends,
+            keyed_reads=True,
+            answers=True,
+            derives=True,
+        )
+        self._derive = None if derive is None else derive == "on"
+        self._nonce = nonce
+        self._asking = Asking(wire)
+        self._unlisted: OrderedDict[tuple[Shelf, str], str] = OrderedDict()  # accepted: digest -> event
+        self._unknown: OrderedDict[str, Payload] = OrderedDict()  # writes whose outcome was not learned
+        self._removed: OrderedDict[str, None] = OrderedDict()  # events
+
+    # --- reading
+
+    def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
+        rows, more = yield from self._read(shelf, [item_label(digest)], first=True)
+        mine = [row for row in rows if row.payload.digest == digest]
+        if more and (not mine or newest_first(mine)[0].missing):
+            rows, _ = yield from self._read(shelf, [item_label(digest)])
+        event = self._unlisted.get((shelf, digest))
+        if event is not None and not any(event in row.parts for row in rows):
+            yield from self._listed(shelf, digest, event, fatal=False)
+            rows, _ = yield from self._read(shelf, [item_label(digest)], first=True)
+        self._unlisted.pop((shelf, digest), None)
+        return Looked(tuple(rows))
+
+    def lookup_every(self, shelf: Shelf, digest: str) -> Plan[Looked]:
+        rows, _ = yield from self._read(shelf, [item_label(digest)])
+        return Looked(tuple(rows))
+
+    def lookup_many(self, shelf: Shelf, digests: Sequence[str]) -> Plan[list[Row] | None]:
+        groups = [digests[at : at + MOST_LABELS] for at in range(0, len(digests), MOST_LABELS)]
+        plans = [self._read(shelf, [item_label(digest) for digest in group]) for group in groups]
+        found: list[tuple[list[Row], bool]] = yield Together(plans)
+        rows = [row for part, _ in found for row in part]
+        return rows if {row.payload.digest for row in rows} <= set(digests) else None
+
+    def rows(self, shelf: Shelf, *, texts: bool = True) -> Plan[list[Row]]:  # noqa: ARG002  # texts always come along
+        rows, _ = yield from self._read(shelf, ())
+        events = {event for row in rows for event in row.parts}
+        owed = [(key, event) for key, event in list(self._unlisted.items()) if key[0] == shelf]
+        late = [(key[1], event) for key, event in owed if event not in events]
+        if late:
+            yield from self._listed(shelf, *late[-1], fatal=False)
+            rows, _ = yield from self._read(shelf, ())
+        for key, _ in owed:
+            self._unlisted.pop(key, None)
+        return rows
+
+    def versions(self, shelf: Shelf, digest: str) -> Plan[list[Row]]:
+        rows, _ = yield from self._read(shelf, [item_label(digest)])
+        return newest_first([row for row in rows if row.payload.digest == digest])
+
+    def everything(self) -> Plan[list[tuple[Shelf, Row]]]:
+        found: list[tuple[Shelf, Row]] = []
+        for shelf in (yield from self.shelves()):
+            records: dict[str, list[Row]] = {}
+            for row in (yield from self.rows(shelf)):
+                records.setdefault(row.payload.digest, []).append(row)
+            for rows in records.values():
+                first, *rest = newest_first(rows)
+                found.append((shelf, replace(first, earlier=tuple(rest))))
+                found += [(shelf, row) for row in rest]
+        return found
+
+    def _read(
+        self, shelf: Shelf, labels: Sequence[str], *, first: bool = False
+    ) -> Plan[tuple[list[Row], bool]]:
+        """The rows of a listing. Where pieces of one that counts are missing, it is read again: they may be on their way."""
+        for pause in (*AGAIN, None):
+            listing = yield from self.wire.events(scope_of(shelf), labels, first=first)
+            rows = rows_of(listing.items)
+            if pause is None or listing.more or not _damaged(rows):
+                return rows, listing.more
+            yield Wait(pause)
+        raise AssertionError("the last look returns")
+
+    def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
+        """What the service finds, each looked up: an event that was found may say what a record said once.
+
+        Without a history none says that for long, and whole events need no look-up.
+        """
+        items = yield from self._asking.found(shelf, text, limit)
+        found = [piece for piece in map(piece_of, items) if piece is not None]
+        if not self.appends and not any(piece.count > 1 for piece in found) and not _cut(items):
+            best: dict[str, Hit] = {}
+            for rank, row in enumerate(sorted(rows_of(items), key=lambda row: row.born, reverse=True)):
+                known = best.get(row.payload.digest)
+                if known is None or known.row.record.revision_count < row.record.revision_count:
+                    best[row.payload.digest] = Hit(row, known.score if known is not None else 1 / (1 + rank))
+            return list(best.values())
+        ranks: dict[str, tuple[int, set[str]]] = {}
+        for rank, piece in enumerate(found):
+            ranks.setdefault(piece.digest, (rank, set()))[1].add(piece.event)
+        if not ranks:
+            return []
+        rows = yield from self.lookup_many(shelf, list(ranks))
+        if rows is None:
+            rows = yield from self.rows(shelf)
+        held: dict[str, list[Row]] = {}
+        for row in rows:
+            held.setdefault(row.payload.digest, []).append(row)
+        hits: list[Hit] = []
+        for digest, (rank, events) in ranks.items():
+            current = next(iter(newest_first(held.get(digest, []))), None)
+            if current is not None and not current.missing and events & set(current.parts):
+                hits.append(Hit(current, 1 / (1 + rank)))
+        return hits
+
+    def recall(self, shelves: Sequence[Shelf], question: str) -> Plan[Recalled]:
+        return (yield from self._asking.answered(shelves, question, rows_of))
+
+    def shelves(self) -> Plan[list[Shelf]]:
+        paths = yield from self.wire.scopes(ROOT, MOST_SCOPES)
+        if len(paths) >= MOST_SCOPES:
+            raise StoreError(
+                f"CortexDB lists at most {MOST_SCOPES:,} scopes and holds that many: namespaces cannot be listed; "
+                "name the ones you read"
+            )
+        return sorted({shelf for shelf in map(shelf_of, paths) if shelf is not None})
+
+    def probe(self) -> Plan[dict[str, Any]]:
+        yield from self.wire.scopes("app:keyfold-probe" if self.wire.hosted else ROOT, 1)
+        return {"service": "CortexDB", "wire": "hosted" if self.wire.hosted else "direct"}
+
+    # --- writing
+
+    def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[Replays]:
+        known = [self._first_try(payload) for payload in payloads]
+        bodies = [
+            self._bodies(shelf, payload) for payload in known
+        ]  # all of it is checked before the first is sent
+        try:
+            sent = yield from self._write(bodies, wait=True)
+        except OutcomeUnknown:
+            for payload in known:
+                remember(self._unknown, payload.digest, payload)
+            raise
+        replays: set[str] = set()
+        for payload, made, told in zip(known, bodies, sent, strict=True):
+            self._unknown.pop(payload.digest, None)
+            if all(item.replayed for item in told):
+                replays.add(payload.digest)
+            gone = yield from self._gone(told)
+            if gone:
+                replays.discard(payload.digest)
+                told[:] = yield from self._anew(shelf, payload, made, told, gone)
+        for payload, told in zip(known, sent, strict=True):
+            self._asking.wrote(shelf, told[-1].event, payload)
+        last = known[-1]
+        yield from self._listed(shelf, last.digest, sent[-1][-1].event)
+        if any(payload.wait == "settled" for payload in payloads):
+            yield from self._asking.settled(shelf)
+        return replays
+
+    def append(self, shelf: Shelf, payload: Payload) -> Plan[bool]:
+        bodies = [self._bodies(shelf, payload)]
+        (told,) = yield from self._write(bodies, wait=False)
+        replayed = all(item.replayed for item in told)
+        gone = {item.event for item in told if item.replayed and item.event in self._removed}
+        if gone:  # it was forgotten here, and the server kept its key
+            told = yield from self._anew(shelf, payload, bodies[0], told, gone)
+            replayed = False
+        remember(self._unlisted, (shelf, payload.digest), told[-1].event)
+        self._asking.wrote(shelf, told[-1].event, payload)
+        return replayed
+
+    def _bodies(self, shelf: Shelf, payload: Payload, nonce: str = "") -> list[dict[str, Any]]:
+        return encode(payload, scope_of(shelf), derive=self._derive, nonce=nonce)
+
+    def _first_try(self, payload: Payload) -> Payload:
+        """What was sent for this write when its outcome stayed unknown: the same bytes again are a replay."""
+        earlier = self._unknown.get(payload.digest)
+        if earlier is None:
+            return payload
+        record = replace(
+            payload.record,
+            created_at=earlier.record.created_at,
+            updated_at=earlier.record.updated_at,
+            session_id=earlier.record.session_id,
+        )
+        return earlier if record == earlier.record and payload.derive == earlier.derive else payload
+
+    def _write(self, bodies: Sequence[list[dict[str, Any]]], *, wait: bool) -> Plan[list[list[Written]]]:
+        sent = iter((yield from self.wire.write([body for made in bodies for body in made], wait=wait)))
+        return [[next(sent) for _ in made] for made in bodies]
+
+    def _gone(self, told: Sequence[Written]) -> Plan[set[str]]:
+        """Those events that a replay named and that are no more: a server may keep the keys of what is forgotten."""
+        gone: set[str] = set()
+        for item in told:
+            if item.replayed and (not item.repeated or item.event in self._removed):
+                found = yield from self.wire.event(item.event)
+                if found is None or piece_of(found) is None:
+                    gone.add(item.event)
+        return gone
+
+    def _anew(
+        self,
+        shelf: Shelf,
+        payload: Payload,
+        made: Sequence[dict[str, Any]],
+        told: Sequence[Written],
+        gone: set[str],
+    ) -> Plan[list[Written]]:
+        """Send again what a replay named and what is gone, as bytes that were never sent."""
+        fresh = self._bodies(shelf, payload, self._nonce())
+        lost = [index for index in range(len(made)) if told[index].event in gone]
+        (again,) = yield from self._write([[fresh[index] for index in lost]], wait=False)
+        written = dict(zip(lost, again, strict=True))
+        return [written.get(index, item) for index, item in enumerate(told)]
+
+    def rewrite(self, shelf: Shelf, rows: Sequence[Row], payload: Payload) -> Plan[Replays]:
+        return (yield from self.grow(shelf, rows, [payload]))
+
+    def grow(self, shelf: Shelf, rows: Sequence[Row], payloads: Sequence[Payload]) -> Plan[Replays]:
+        kept = payloads if self.appends else payloads[-1:]
+        replays = yield from self.insert(shelf, kept)
+        # A log keeps the states of this life of the record; what is of an earlier life would outrank its first ones.
+        gone = [row for row in rows if not (self.appends and _earlier(row, kept[0]))]
+        if gone:
+            yield from self.remove(shelf, gone)
+        return replays
+
+    def mend(self, shelf: Shelf, row: Row, payload: Payload) -> Plan[None]:
+        bodies = self._bodies(shelf, payload)
+        lost = [bodies[index] for index in row.missing if index < len(bodies)]
+        if len(bodies) <= max(row.missing):
+            yield from self.rewrite(shelf, [row], payload)
+            return
+        (told,) = yield from self._write([lost], wait=True)
+        gone = yield from self._gone(told)
+        if gone:
+            fresh = self._bodies(shelf, payload, self._nonce())
+            anew = [fresh[index] for index, item in zip(row.missing, told, strict=True) if item.event in gone]
+            (told,) = yield from self._write([anew], wait=True)
+        yield from self._listed(shelf, payload.digest, told[-1].event)
+
+    def _listed(self, shelf: Shelf, digest: str, event: str, *, fatal: bool = True) -> Plan[None]:
+        """Wait until what was accepted is listed."""
+        for pause in (*pauses(hosted=self.wire.hosted, seconds=LISTED_WITHIN), None):
+            try:
+                listing = yield from self.wire.events(scope_of(shelf), [item_label(digest)], first=True)
+            except Closed:
+                raise
+            except Unavailable:  # then it is not yet seen: the write itself is done
+                listing = None
+            if listing is not None and event in rows_events(listing.items):
+                self._unlisted.pop((shelf, digest), None)
+                return
+            if pause is not None:
+                yield Wait(pause)
+        if fatal:
+            raise Unavailable(
+                f"the write was accepted and is kept (event {event}), but in {LISTED_WITHIN:.0f} s the service did "
+                "not list it: read again later"
+            )
+
+    # --- removing
+
+    def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
+        events = list(dict.fromkeys(event for row in rows for event in row.parts))
+        for at in range(0, len(events), MOST_FORGOTTEN):
+            yield from self.wire.forget(scope_of(shelf), events[at : at + MOST_FORGOTTEN])
+        self._forgot(shelf, rows, events)
+
+    def erase(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
+        """Remove a whole scope, its name too. Where the service does not offer that, its events."""
+        events = list(dict.fromkeys(event for row in rows for event in row.parts))
+        if events and not (yield from self._asking.erased(shelf)):
+            yield from self.remove(shelf, rows)
+        self._forgot(shelf, rows, events)
+
+    def _forgot(self, shelf: Shelf, rows: Sequence[Row], events: Sequence[str]) -> None:
+        for event in events:
+            remember(self._removed, event, None, REMEMBERED * 8)
+        for row in rows:
+            self._unknown.pop(row.payload.digest, None)
+            self._unlisted.pop((shelf, row.payload.digest), None)
+        self._asking.removed(shelf, events)
+
+
+def _earlier(row: Row, payload: Payload) -> bool:
+    held, new = row.record, payload.record
+    return held.revision_count < new.revision_count and held.created_at == new.created_at
+
+
+def _cut(items: Sequence[dict[str, Any]]) -> bool:
+    """Whether a pack had no room for all of an event's text."""
+    return any(isinstance(item.get("content"), dict) and item["content"].get("_partial") for item in items)
+
+
+def _damaged(rows: Sequence[Row]) -> bool:
+    """Whether a record's newest state lacks a piece."""
+    newest: dict[str, Row] = {}
+    for row in rows:
+        known = newest.get(row.payload.digest)
+        if known is None or known.record.revision_count < row.record.revision_count:
+            newest[row.payload.digest] = row
+    return any(row.missing for row in newest.values())
+
+
+def rows_events(items: Sequence[dict[str, Any]]) -> set[str]:
+    """The ids of listed events that say anything."""
+    return {piece.event for piece in map(piece_of, items) if piece is not None}
+
+
+def rows_of(items: Sequence[dict[str, Any]]) -> list[Row]:
+    """The rows behind a listing, newest first: the pieces of each state put together, foreign events left out."""
+    states: dict[tuple[str, str, int], list[tuple[int, Piece]]] = {}
+    for place, item in enumerate(items):
+        piece = piece_of(item)
+        if piece is not None:
+            states.setdefault(piece.state, []).append((place, piece))
+    rows: list[Row] = []
+    for found in states.values():
+        whole = assembled([piece for _, piece in found])
+        if whole is None:
+            continue
+        payload, missing = whole
+        born = f"{len(items) - found[-1][0]:09}"  # the listing's own order: recorded times may be equal
+        ids = tuple(piece.event for _, piece in found)
+        rows.append(Row(ids[0], payload, born, parts=ids, missing=missing))
+    return rows
+
+
+def remember(memory: OrderedDict[K, T], key: K, value: T, most: int = REMEMBERED) -> None:
+    """Put into a memory that forgets what is oldest. Several threads may: whoever comes second finds nothing to drop."""
+    memory[key] = value
+    with suppress(KeyError, RuntimeError):
+        while len(memory) > most:
+            memory.popitem(last=False)

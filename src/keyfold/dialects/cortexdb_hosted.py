@@ -1,0 +1,78 @@
+"""CortexDB behind the TinyHumans backend: wrapped answers, one event a request, and a claim for each write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from keyfold.dialects.cortexdb_wire import (
+    ClaimTaken,
+    Listing,
+    Wire,
+    Written,
+    code_of,
+    paths_of,
+    pauses,
+    written_of,
+)
+from keyfold.dialects.wire import Answer, Closed, Wait, unknown
+from keyfold.errors import StoreError, Unavailable
+from keyfold.flow import Plan
+
+
+class HostedWire(Wire):
+    """Behind the TinyHumans backend. `claim` gives a claim that no other write has."""
+
+    hosted = True
+    base = "/memory"
+
+    def __init__(self, claim: Callable[[], str]) -> None:
+        self._claim = claim
+
+    def data(self, answer: Answer) -> Any:
+        said = answer.object()
+        if said.get("success") is not True or "data" not in said:
+            raise StoreError(
+                f"{answer.host} answered {answer.status} without `success` and `data`: {answer.quoted()}"
+            )
+        return said["data"] if isinstance(said["data"], dict) else {}
+
+    def conflicts(self, answer: Answer) -> bool:
+        return answer.status == 409 or (answer.status == 400 and code_of(answer) == "CONFLICT")
+
+    def claimed(self) -> tuple[tuple[str, str], ...]:
+        return (("Idempotency-Key", self._claim()),)
+
+    def write(self, bodies: Sequence[dict[str, Any]], *, wait: bool) -> Plan[list[Written]]:  # noqa: ARG002  # it cannot be asked to wait
+        done: list[Written] = []
+        for body in bodies:
+            tries: list[int] = []
+            try:
+                answer = yield from self.post("/experience", body, headers=self.claimed(), tries=tries)
+            except ClaimTaken as taken:
+                done.append((yield from self._look_for(body, taken)))
+            else:
+                done.append(written_of(answer, self.data(answer))._replace(repeated=len(tries) > 1))
+        return done
+
+    def _look_for(self, body: dict[str, Any], taken: ClaimTaken) -> Plan[Written]:
+        """Whether the first try of a write was carried out: its event is there, or the outcome stays unknown."""
+        label = body["context"]["labels"][0]
+        for pause in pauses(hosted=True):
+            try:
+                listing = yield from self.events(body["scope"], [label], first=True)
+            except Closed:
+                raise
+            except Unavailable:
+                listing = Listing([])
+            for item in listing.items:
+                content = item.get("content")
+                if isinstance(content, dict) and content.get("text") == body["content"]["text"]:
+                    return Written(str(item.get("id") or item.get("event_id")), False, True)
+            yield Wait(pause)
+        raise unknown(f"{taken}, and in 30 s its event was not listed")
+
+    def scopes(self, prefix: str, limit: int) -> Plan[list[str]]:
+        answer = yield from self.get("/scopes", (("prefix", prefix), ("limit", str(limit))))
+        said = self.data(answer)
+        return paths_of(answer, said.get("scopes", said.get("items")))

@@ -1,0 +1,295 @@
+"""CortexDB's two wires: the server's own (`/v1`), and the TinyHumans backend before it (`/memory`).
+
+Every event has a body key, so a write is repeated like a read. What differs: the server wants to be told who
+acts, takes many events in a request and may be asked to wait; the backend wraps answers, takes one event a
+request, and wants a claim for each write, which it accepts once, whatever becomes of the write.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, NoReturn
+from urllib.parse import quote
+
+from keyfold.dialects.wire import (
+    LONGEST_PAUSE,
+    PAUSES,
+    TRIES,
+    Answer,
+    Closed,
+    Http,
+    NotSent,
+    TooLarge,
+    Wait,
+    refuse,
+    retry_after,
+    unknown,
+)
+from keyfold.errors import Conflict, OutcomeUnknown, StoreError, Unavailable, Unsupported
+from keyfold.flow import Plan
+
+PAGE: Final = 200  # copies of events a page: a listing shows every event twice
+CHANGING: Final = "AUTHORIZATION_STATE_CHANGED"  # the scope is just being registered; it passes
+CHANGE_PAUSES: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
+NO_MODEL: Final = ("ANSWER_UNAVAILABLE", "SYNTHESIZER_UNCONFIGURED")
+SURE: Final = (*NO_MODEL, "STORAGE_UNWIRED")  # a 503 that stays one
+FINE: Final = (200, 201, 202, 204)
+
+
+class ClaimTaken(OutcomeUnknown):
+    """A claim was taken by an earlier try of the same write: whether that was carried out is not known."""
+
+
+class Written(NamedTuple):
+    """An event that was taken: its id, whether the service had it already, and whether it was sent repeatedly."""
+
+    event: str
+    replayed: bool
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Events, newest first and each once. `more`: older ones were left unread."""
+
+    items: list[dict[str, Any]]
+    more: bool = False
+
+
+class Wire:
+    """What both wires share."""
+
+    hosted = False
+    base = "/v1"
+
+    # --- what differs
+
+    def headers(self) -> Plan[dict[str, str]]:
+        """What a request carries beside its credential."""
+        yield from ()
+        return {}
+
+    def unauthorized(self, answer: Answer) -> bool:  # noqa: ARG002  # one wire has nothing to note
+        """Note that the credential was refused; whether it is worth another try."""
+        return False
+
+    def data(self, answer: Answer) -> Any:
+        """What an answer says."""
+        return answer.object()
+
+    def conflicts(self, answer: Answer) -> bool:
+        return answer.status == 409
+
+    def write(self, bodies: Sequence[dict[str, Any]], *, wait: bool) -> Plan[list[Written]]:
+        """Send events; an answer each."""
+        raise NotImplementedError
+
+    def scopes(self, prefix: str, limit: int) -> Plan[list[str]]:
+        """The paths below a prefix, as the service names them."""
+        raise NotImplementedError
+
+    # --- one exchange
+
+    def exchange(
+        self, request: Http, absent: tuple[int, ...] = (), tries: list[int] | None = None
+    ) -> Plan[Answer]:
+        """One exchange with its retries: an answer that is fine or `absent`, or the error. `tries` is told how many."""
+        again = request.reads or request.repeatable
+        fresh = False
+        attempt = 0
+        while True:
+            attempt += 1
+            if tries is not None:
+                tries.append(attempt)
+            said = yield from self.headers()
+            try:
+                answer: Answer = yield replace(request, headers=(*request.headers, *said.items()))
+            except Closed:
+                raise
+            except NotSent:
+                if attempt >= TRIES or not again:
+                    raise
+                yield Wait(PAUSES[attempt - 1])
+                continue
+            except Unavailable as error:
+                if attempt < TRIES and again:
+                    yield Wait(PAUSES[attempt - 1])
+                    continue
+                raise (error if request.reads else unknown(str(error))) from None
+            if answer.status in FINE or answer.status in absent:
+                return answer
+            if self.conflicts(answer):
+                self._conflict(answer, attempt)
+            if answer.status in (401, 403) and self.unauthorized(answer) and not fresh:
+                fresh = True
+                continue
+            pause = _pause(answer, attempt, again)
+            if pause is None:
+                _refused(request, answer)
+            yield Wait(pause)
+
+    def _conflict(self, answer: Answer, attempt: int) -> None:
+        if self.hosted and attempt > 1:
+            raise ClaimTaken(f"{answer.host} says that an earlier try took the write's claim")
+        raise Conflict(f"{answer.host} refused the write, another took its place: {answer.quoted()}")
+
+    def get(
+        self, path: str, query: tuple[tuple[str, str], ...] = (), *, absent: tuple[int, ...] = ()
+    ) -> Plan[Answer]:
+        return (yield from self.exchange(Http("GET", self.base + path, query, reads=True), absent))
+
+    def post(
+        self,
+        path: str,
+        body: Any,
+        *,
+        absent: tuple[int, ...] = (),
+        reads: bool = False,
+        query: tuple[tuple[str, str], ...] = (),
+        headers: tuple[tuple[str, str], ...] = (),
+        tries: list[int] | None = None,
+    ) -> Plan[Answer]:
+        request = Http(
+            "POST", self.base + path, query, json=body, headers=headers, reads=reads, repeatable=not reads
+        )
+        return (yield from self.exchange(request, absent, tries))
+
+    def claimed(self) -> tuple[tuple[str, str], ...]:
+        """The headers of a write: a fresh claim, where one is wanted."""
+        return ()
+
+    # --- what both can do
+
+    def events(self, scope: str, labels: Sequence[str] = (), *, first: bool = False) -> Plan[Listing]:
+        """The events of a scope that have any of the labels, each once; with `first` only a page of them."""
+        found: dict[str, dict[str, Any]] = {}
+        cursor, used, limit = "", {""}, PAGE
+        while True:
+            query = [("scope", scope), ("limit", str(limit))]
+            query += [("labels", ",".join(labels))] if labels else []
+            query += [("cursor", cursor)] if cursor else []
+            try:
+                answer = yield from self.get("/events", tuple(query))
+            except TooLarge:
+                if limit <= 2:
+                    raise
+                limit = max(2, limit // 8)
+                continue
+            page = self.data(answer)
+            items = page.get("items")
+            if not isinstance(items, list):
+                raise StoreError(f"{answer.host} listed events without `items`: is this CortexDB?")
+            for item in items:
+                event = (item.get("id") or item.get("event_id")) if isinstance(item, dict) else None
+                if isinstance(event, str):
+                    found.setdefault(event, item)
+            after = page.get("next_cursor")
+            more = page.get("has_more") is True and isinstance(after, str) and bool(after)
+            if not more or first:
+                return Listing(list(found.values()), more)
+            if after in used:
+                raise StoreError(
+                    f"{answer.host} does not advance in its listing of {scope}: it was read in part, "
+                    "which is not shown for the whole; call again"
+                )
+            cursor = after
+            used.add(cursor)
+
+    def event(self, identity: str) -> Plan[dict[str, Any] | None]:
+        """One event, or None when it is gone."""
+        answer = yield from self.get(f"/events/{quote(identity, safe='')}", absent=(404,))
+        return self.data(answer) if answer.status in FINE else None
+
+    def forget(self, scope: str, ids: Sequence[str]) -> Plan[None]:
+        """Take at most 100 events out of every read. Never sent without ids: no ids would mean all."""
+        assert 0 < len(ids) <= 100
+        body = {
+            "scope": scope,
+            "layers": ["events"],
+            "selector": {"memory_ids": list(ids)},
+            "cascade": "redact_events",  # the default keeps the events
+            "audit_note": "keyfold forget",
+        }
+        for last in (False, True):
+            try:
+                answer = yield from self.post("/forget", body, absent=(404,), headers=self.claimed())
+            except ClaimTaken:  # to forget is harmless to repeat, under a claim of its own
+                if last:
+                    raise
+                continue
+            if answer.status in FINE:
+                self.data(answer)
+            return
+
+    def asked(
+        self, path: str, body: dict[str, Any], *, absent: tuple[int, ...] = ()
+    ) -> Plan[tuple[int, Any]]:
+        """A question by POST: its status, and what it was answered."""
+        headers = self.claimed() if path == "/answer" else ()
+        answer = yield from self.post(path, body, absent=absent, reads=True, headers=headers)
+        return answer.status, self.data(answer) if answer.status in FINE else None
+
+
+def _pause(answer: Answer, attempt: int, again: bool) -> float | None:
+    code = code_of(answer)
+    if code == CHANGING:
+        return CHANGE_PAUSES[attempt - 1] if attempt <= len(CHANGE_PAUSES) else None
+    broken = answer.status in (408, 500, 502, 503, 504) and again and code not in SURE
+    if attempt >= TRIES or not (answer.status == 429 or broken):
+        return None
+    asked = retry_after(answer)
+    if asked is None:
+        return PAUSES[attempt - 1]
+    return asked if asked <= LONGEST_PAUSE else None
+
+
+def _refused(request: Http, answer: Answer) -> NoReturn:
+    code = code_of(answer)
+    if code in NO_MODEL:
+        raise Unsupported(
+            f"{answer.host} has no model to answer with ({code}): mem_context gathers the memories for a question"
+        )
+    if code == CHANGING:
+        raise Unavailable(f"{answer.host} is still registering the scope ({code}): call again later")
+    if answer.status == 408 and request.reads is False:
+        raise unknown(f"{answer.host} did not finish in time (408)")
+    refuse(request, answer)
+
+
+def code_of(answer: Answer) -> str:
+    """The service's own name of an error, or nothing."""
+    try:
+        body = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(body, dict):
+        return ""
+    return str(body.get("error_code") or body.get("errorCode") or "")
+
+
+def written_of(answer: Answer, item: Any) -> Written:
+    """What became of an event, from its answer."""
+    event = item.get("event_id") if isinstance(item, dict) else None
+    if not isinstance(event, str):
+        raise StoreError(f"{answer.host} took an event and named no event_id: is this CortexDB?")
+    return Written(event, item.get("replayed_from_idempotency") is True)
+
+
+def paths_of(answer: Answer, items: Any) -> list[str]:
+    """Scopes as they are listed: paths, or objects that have one."""
+    if not isinstance(items, list):
+        raise StoreError(f"{answer.host} listed its scopes in a form that is not CortexDB's")
+    paths = [item.get("path") if isinstance(item, dict) else item for item in items]
+    return [path for path in paths if isinstance(path, str)]
+
+
+def pauses(*, hosted: bool, seconds: float = 30.0) -> list[float]:
+    """The pauses between looks for what was accepted, `seconds` in all: short at first."""
+    found: list[float] = []
+    pause = 0.25 if hosted else 0.05
+    while sum(found) < seconds:
+        found.append(min(pause, seconds - sum(found)))
+        pause = min(pause * 2, 2.0 if hosted else 0.25)
+    return found
