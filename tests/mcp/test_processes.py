@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -293,6 +295,29 @@ def test_a_signal_ends_it_quietly(number: signal.Signals, server: Server, tmp_pa
     assert server.errors == b""
     assert stored(tmp_path) == ["JWT, one hour."]
     assert not (tmp_path / "memory.db-wal").exists()  # the store was closed
+
+
+def test_a_signal_ends_it_in_two_seconds_whatever_is_still_to_be_done(server: Server) -> None:
+    call = {"name": "mem_save", "arguments": SAVE}
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": call}).encode() + b"\n"
+        for number in range(20_000)
+    ]
+
+    def flood() -> None:
+        with contextlib.suppress(OSError):  # the server ends meanwhile
+            server.raw(b"".join(lines))
+
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    for _ in range(20):
+        server.hear()
+    started = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(10) == 128 + signal.SIGTERM
+    took = time.monotonic() - started
+    flooding.join()
+    assert took < 2.5  # a second and a half, and a busy machine
 
 
 def test_stdout_that_nobody_reads_ends_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from keyfold.mcp_server.parameters import json_type
 from keyfold.mcp_server.replies import CEILING, Reply, bounded, packed
 from keyfold.mcp_server.toolbox import Toolbox
 from keyfold.mcp_server.tools import Tool, tools
+from keyfold.mcp_server.wording import Wording
 from keyfold.memory import checks
 from mcp import Client
 from tests.mcp.common import SAVE, said, talk
@@ -139,6 +141,8 @@ def test_private_text_reaches_neither_the_store_nor_a_reply() -> None:
     talk(work)
 
 
+# calls and settings of Python's, which an agent does not have
+UNKNOWN = re.compile(r"mem_(list|update|delete|revision|restore|recall|topics|stats)\b|Config\b")
 WRONG: list[tuple[str, dict[str, Any], list[str]]] = [
     (
         "mem_save",
@@ -179,6 +183,8 @@ WRONG: list[tuple[str, dict[str, Any], list[str]]] = [
     ("mem_get_observation", {"topic_key": "k\ud800"}, ["lone surrogate"]),
     ("mem_history", {"topic_key": "nope"}, ["no memory with topic_key 'nope'"]),
     ("mem_timeline", {"observation_id": "404"}, ["404"]),
+    ("mem_timeline", {"topic_key": "nope"}, ["'nope'"]),
+    ("mem_timeline", {}, ["either an observation_id or a topic_key"]),
     ("mem_context", {"budget": 10**9}, ["budget", "1 to 30,000"]),
     ("mem_session_end", {}, ["no session"]),
 ]
@@ -205,11 +211,40 @@ def test_a_wrong_call_is_an_error_that_says_what_is_right(
         for word in words:
             assert word in text
         assert "Traceback" not in text
+        assert not UNKNOWN.search(text)
         assert len(text) < 2_000
         assert (await memory.mem_stats("ana"))["total"] == 0
         assert not (await client.call_tool("mem_save", SAVE)).is_error
 
     talk(work, mode=mode)
+
+
+def test_messages_name_what_an_agent_has_and_leave_its_own_words_alone() -> None:
+    words = Wording(tool.name for tool in tools(Config()))
+    for message, told in (
+        ("is blank; give words, or a filter to list by (mem_list lists everything)",
+         "is blank; give words, or a filter to list by (mem_context gives what matters most)"),
+        ("the x engine does not support this; mem_list lists by filter",
+         "the x engine does not support this; an empty query with a filter lists by that"),
+        ("allowed: a, b. Config(observation_types=...) replaces the set", "allowed: a, b"),
+        ("what is logged is not changed; correct it with mem_update", "what is logged is not changed"),
+        ("is too long (mem_update can cut it), and more", "is too long, and more"),
+        ("no session is open; mem_session_start opens one", "no session is open; mem_session_start opens one"),
+        ("there is no memory 'a, mem_list'; mem_search finds what there is",
+         "there is no memory 'a, mem_list'; mem_search finds what there is"),
+    ):  # fmt: skip  # a pair a line or two
+        assert words(message) == told
+
+
+def test_a_timeline_is_found_by_topic_key_too() -> None:
+    async def work(client: Client, memory: AsyncMemory) -> None:
+        await memory.mem_save("ana", "one", type="decision", title="One", topic_key="k/one")
+        await memory.mem_save("ana", "two", type="decision", title="Two")
+        result = await client.call_tool("mem_timeline", {"topic_key": "k/one", "after": 1})
+        assert [item["content"] for item in result.structured_content["items"]] == ["one", "two"]
+        assert [item["is_anchor"] for item in result.structured_content["items"]] == [True, False]
+
+    talk(work)
 
 
 def test_a_tool_that_is_not_there_is_a_protocol_error_naming_those_that_are() -> None:

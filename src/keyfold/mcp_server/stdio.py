@@ -12,14 +12,14 @@ import contextlib
 import math
 import os
 import signal
-from typing import Final
+from typing import Final, NoReturn
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCRequest
 
-from keyfold.mcp_server.ending import Deadline, log_to_stderr
+from keyfold.mcp_server.ending import Deadline, leave, log_to_stderr
 from keyfold.mcp_server.pipes import LONGEST_LINE, Pipes, Reader, Writer
 from keyfold.mcp_server.server import build_server
 from keyfold.mcp_server.toolbox import Toolbox
@@ -28,17 +28,18 @@ from keyfold.memory import AsyncMemory
 
 GRACE: Final = 1.0  # seconds for calls under way when the client has closed the pipe
 FLUSH: Final = 0.3  # seconds for the last replies to be read
-LIMIT: Final = 1.8  # seconds from the first sign of the end to the last
+LIMIT: Final = 1.5  # seconds from the first sign of the end to the last
 WATCH: Final = 1.0  # seconds between looks at the parent
 
 
-def run(store: str | None, user: str, pipes: Pipes) -> int:
-    """Serve until the client is gone, and return the exit code. Raises what opening the store raises."""
+def run(store: str | None, user: str, pipes: Pipes) -> NoReturn:
+    """Serve until the client is gone, and exit. Raises what opening the store raises."""
     log_to_stderr()
     try:
-        return asyncio.run(_serve(store, user, pipes))
+        code = asyncio.run(_serve(store, user, pipes))
     except KeyboardInterrupt:  # where the loop takes no signals
-        return 128 + signal.SIGINT
+        code = 128 + signal.SIGINT
+    leave(code)
 
 
 async def _serve(store: str | None, user: str, pipes: Pipes) -> int:
@@ -138,6 +139,8 @@ class Connection:
             self._loop.call_soon_threadsafe(self._deliver, found)
 
     def _deliver(self, message: SessionMessage) -> None:
+        if self._stopped.is_set():
+            return
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it is over
             self._inbox.send_nowait(message)
             if isinstance(message.message, JSONRPCRequest):
@@ -157,10 +160,14 @@ class Connection:
 
     def _stop(self, code: int) -> None:
         self.code = self.code or code
-        self._deadline.start()
+        self._deadline.start(code)
         self._stopped.set()
 
     def _heed_signals(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows has no such loop
                 self._loop.add_signal_handler(number, self._stop, 128 + number)
+                # The loop gets to that when it has done what is ready, which a long queue makes much of. The time
+                # that is left counts from the signal.
+                signal.signal(number, lambda number, _: self._deadline.start(128 + number))
+                signal.siginterrupt(number, False)

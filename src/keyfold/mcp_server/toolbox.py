@@ -8,6 +8,7 @@ from typing import Any, Final
 from keyfold.errors import InvalidRequest, KeyfoldError
 from keyfold.mcp_server.replies import Reply, bounded
 from keyfold.mcp_server.tools import Tool, tools
+from keyfold.mcp_server.wording import Wording
 from keyfold.memory import AsyncMemory, checks
 from keyfold.text.redact import redact
 
@@ -22,6 +23,7 @@ class Toolbox:
         self.memory = memory
         self.user = checks.name("user", user)
         self.tools: dict[str, Tool] = {tool.name: tool for tool in tools(memory.core.config)}
+        self._words = Wording(self.tools)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None) -> Reply:
         """Call a tool by name. Every failure is a Reply, but KeyError for a name that is not a tool's."""
@@ -30,9 +32,9 @@ class Toolbox:
         try:
             return bounded(await tool.handler(self.memory, self.user, checked(tool, given)))
         except InvalidRequest as error:
-            return failure(f"{name}: {error}. Received the arguments {names(given)}")
+            return failure(f"{name}: {self._words(str(error))}. Received the arguments {names(given)}")
         except KeyfoldError as error:
-            return failure(f"{name}: {error}")
+            return failure(f"{name}: {self._words(str(error))}")
         except (Exception, SystemExit) as error:
             # its message may hold text of a memory, so only its kind is told
             return failure(

@@ -240,16 +240,13 @@ before_revision goes on."""
 
 
 def _past() -> tuple[Tool, ...]:
-    anchor = text(
-        "observation_id", "The id of a memory, as a result showed it.", checks.MAX_NAME_BYTES, required=True
-    )
     return (
         Tool(
             "mem_timeline",
             "What was written around it",
             _TIMELINE,
             (
-                anchor,
+                *_record(),
                 whole("before", "How many earlier ones.", 0, MAX_AROUND, 5),
                 whole("after", "How many later ones.", 0, MAX_AROUND, 5),
             ),
