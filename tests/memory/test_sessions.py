@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from keyfold import AsyncMemory, Memory, NotFound
+from keyfold.contract.calls import Call
 from keyfold.contract.intents import Intent, Load
 from keyfold.model import SESSION
 from tests.conftest import SteppedClock
@@ -183,6 +184,35 @@ def test_saves_under_way_at_once_share_one_new_session() -> None:
             return {receipt.session_id for receipt in await asyncio.gather(*saves)}
 
     assert len(asyncio.run(burst())) == 1
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("many", [False, True])
+def test_first_saves_that_race_join_in_one_session(memory: Memory, many: bool, ahead: bool) -> None:
+    """Two programs each see that the user has no session; the second to write finds that of the first."""
+    first, second = (Memory(memory.engine, config=memory.core.config) for _ in range(2))
+    if ahead:  # a session that nobody joins does not come in between either
+        moment = memory.core.now() + timedelta(days=4_000)
+        load = Load(moment, moment)
+        memory.engine.store(
+            Intent("alice", SESSION, "load", "ahead", type="active", title="Session", content="", load=load)
+        )
+    perform, raced = second.perform, []
+
+    def later(call: Call) -> Any:
+        if call.method.startswith("store") and not raced:
+            raced.append(first.mem_save("alice", "one", **NOTE))
+        return perform(call)
+
+    second.perform = later
+    if many:
+        saved = second.mem_save_many("alice", [{**NOTE, "content": f"fact {n}"} for n in range(300)])[0]
+    else:
+        saved = second.mem_save("alice", "two", **NOTE)
+    assert saved.outcome == "created"
+    assert saved.session_id == raced[0].session_id
+    assert memory.mem_session_list("alice").total == 1 + ahead
+    assert memory.mem_list("alice").total == (301 if many else 2)
 
 
 def test_a_session_dated_far_ahead_captures_no_save(memory: Memory, clock: SteppedClock) -> None:

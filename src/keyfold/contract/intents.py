@@ -56,7 +56,8 @@ class SessionUse:
 
     `explicit`: the caller named it; it is touched, or opened when absent. Otherwise it must be active and
     touched since `alive_since`, or the engine raises SessionLapsed and nothing is written; with `opens` it
-    is a new one, to be inserted.
+    is a new one, to be inserted. With both, the user had none: when another process opened one meanwhile,
+    the engine raises SessionLapsed too, so that the two join in one.
     """
 
     id: str
@@ -66,7 +67,7 @@ class SessionUse:
 
 
 class SessionLapsed(Exception):
-    """An implicit session is no longer active: the caller resolves one again. Never reaches the user."""
+    """An implicit session is no longer active, or no longer the user's only one: the caller resolves one again. Never reaches the user."""
 
 
 @quick

@@ -82,7 +82,7 @@ def current_session(core: Core, user: str, session_id: str | None) -> Plan[Sessi
     if newest is not None:
         return SessionUse(newest, alive_since=alive_since)
     # writes that are under way at once open one session between them, not one each
-    return SessionUse(core.opening.setdefault(user, str(uuid4())), opens=True)
+    return SessionUse(core.opening.setdefault(user, str(uuid4())), opens=True, alive_since=alive_since)
 
 
 def newest_active(user: str, alive_since: datetime | None, until: datetime | None) -> Plan[str | None]:

@@ -230,10 +230,21 @@ class InMemoryEngine:
             if not recent:
                 raise SessionLapsed(use.id)
         if entry is None:
+            if use.opens and use.alive_since is not None and _another_is_alive(state, namespace, use, now):
+                raise SessionLapsed(use.id)
             state.insert(_new_session(namespace, use.id, now))
         else:
             touched = replace(entry.record, updated_at=max(entry.record.updated_at, now))
             state.put(Entry(touched, entry.past))
+
+
+def _another_is_alive(state: State, namespace: str, use: SessionUse, now: datetime) -> bool:
+    """Whether the user has an active session, no further ahead of now than it may lie behind."""
+    since = use.alive_since
+    return since is not None and any(
+        entry.record.type == ACTIVE and since <= entry.record.updated_at <= now + (now - since)
+        for entry in state.within(namespace, "exact", [SESSION], now)
+    )
 
 
 def _chosen(state: State, selector: Selector) -> list[Record]:

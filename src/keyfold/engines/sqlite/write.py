@@ -81,6 +81,10 @@ _TOUCH: Final = (
     f"UPDATE records SET updated_at = max(updated_at, ?) WHERE ns = ? AND space = {SESSION_SPACE} AND key = ?"
 )
 _TOUCH_ALIVE: Final = f"{_TOUCH} AND type = '{ACTIVE}' AND updated_at >= ?"
+_OTHER_ALIVE: Final = (
+    f"SELECT 1 FROM records INDEXED BY records_active WHERE ns = ? AND space >= {SESSION_SPACE} "
+    f"AND type = '{ACTIVE}' AND updated_at BETWEEN ? AND ? LIMIT 1"
+)
 _PRUNE: Final = (
     "DELETE FROM revisions WHERE slot = ?1 AND revision NOT IN "
     "(SELECT revision FROM revisions WHERE slot = ?1 ORDER BY revision DESC LIMIT ?2)"
@@ -321,7 +325,7 @@ def _keep_past(conn: apsw.Connection, slot: int, decision: Decision, keep: int |
 
 
 def use_session(conn: apsw.Connection, namespace: str, num: int, use: SessionUse, micros: int) -> None:
-    """Touch or open the session of a write. SessionLapsed when it had to be alive and is not."""
+    """Touch or open the session of a write. SessionLapsed when it had to be alive and is not, or be the first."""
     if not (use.explicit or use.opens):
         since = to_micros(use.alive_since) if use.alive_since is not None else -(1 << 62)
         conn.execute(_TOUCH_ALIVE, (micros, num, use.id, since))
@@ -331,6 +335,11 @@ def use_session(conn: apsw.Connection, namespace: str, num: int, use: SessionUse
     conn.execute(_TOUCH, (micros, num, use.id))
     if conn.changes():
         return
+    if use.opens and use.alive_since is not None:
+        since = to_micros(use.alive_since)
+        # as far ahead as behind: one that lies in the far future is not joined when a session is looked for either
+        if conn.execute(_OTHER_ALIVE, (num, since, 2 * micros - since)).fetchall():
+            raise SessionLapsed(use.id)
     slot, number = _allocate(conn, namespace)
     now = from_micros(micros)
     record = Record(
