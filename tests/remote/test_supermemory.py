@@ -129,6 +129,14 @@ def test_lists_and_counts_cost_their_pages(double: Supermemory, n: int) -> None:
             assert made.requests == 1
 
 
+def test_forgetting_everything_costs_a_request_for_each_five_hundred(double: Supermemory) -> None:
+    fill(double, USER, 600)
+    with reach(double) as memory, counting(double) as made:
+        assert memory.mem_delete(USER, all=True).deleted == 600
+    assert made.requests == pages(600) + 1 + 2  # the memories, the sessions, and two times forgetting
+    assert alive(double) == []
+
+
 def test_namespaces_cost_a_look_at_each(double: Supermemory) -> None:
     for number in range(12):
         fill(double, f"user {number}", 300)

@@ -214,7 +214,9 @@ def test_a_listing_that_grows_while_it_is_read_is_whole(
 ) -> None:
     SUPERMEMORY.fill(double, USER, 400)
     double.page_shift(rows=rows, times=2)
-    assert memory.mem_list(USER, limit=1000).total == 400
+    with counting(double) as made:
+        assert memory.mem_list(USER, limit=1000).total == 400
+    assert made.requests == 2  # it is read oldest first, so what is added shifts nothing
 
 
 def test_pages_that_do_not_add_up_are_an_error_that_names_the_namespace(
