@@ -9,7 +9,7 @@ what this process wrote last. The wires differ (cortexdb_direct, cortexdb_hosted
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar
@@ -71,20 +71,23 @@ class CortexDB(BaseDialect):
     # --- reading
 
     def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
-        rows, more = yield from self._read(shelf, [item_label(digest)], first=True)
+        rows, more = yield from self._at(shelf, digest, first=True)
         mine = [row for row in rows if row.payload.digest == digest]
         if more and (not mine or newest_first(mine)[0].missing):
-            rows, _ = yield from self._read(shelf, [item_label(digest)])
-        event = self._unlisted.get((shelf, digest))
-        if event is not None and not any(event in row.parts for row in rows):
-            yield from self._listed(shelf, digest, event, fatal=False)
-            rows, _ = yield from self._read(shelf, [item_label(digest)], first=True)
-        self._unlisted.pop((shelf, digest), None)
+            return (yield from self.lookup_every(shelf, digest))
         return Looked(tuple(rows))
 
     def lookup_every(self, shelf: Shelf, digest: str) -> Plan[Looked]:
-        rows, _ = yield from self._read(shelf, [item_label(digest)])
-        return Looked(tuple(rows))
+        return Looked(tuple((yield from self._at(shelf, digest))[0]))
+
+    def _at(self, shelf: Shelf, digest: str, *, first: bool = False) -> Plan[tuple[list[Row], bool]]:
+        """The rows at an address, and whether older ones were left unread. What this process wrote there is among them."""
+        rows, more = yield from self._read(shelf, [item_label(digest)], first=first)
+        event = self._unlisted.pop((shelf, digest), None)
+        if event is not None and not any(event in row.parts for row in rows):
+            yield from self._listed(shelf, digest, event, fatal=False)
+            rows, more = yield from self._read(shelf, [item_label(digest)], first=first)
+        return rows, more
 
     def lookup_many(self, shelf: Shelf, digests: Sequence[str]) -> Plan[list[Row] | None]:
         groups = [digests[at : at + MOST_LABELS] for at in range(0, len(digests), MOST_LABELS)]
@@ -95,18 +98,22 @@ class CortexDB(BaseDialect):
 
     def rows(self, shelf: Shelf, *, texts: bool = True) -> Plan[list[Row]]:  # noqa: ARG002  # texts always come along
         rows, _ = yield from self._read(shelf, ())
-        events = {event for row in rows for event in row.parts}
-        owed = [(key, event) for key, event in list(self._unlisted.items()) if key[0] == shelf]
-        late = [(key[1], event) for key, event in owed if event not in events]
-        if late:
-            yield from self._listed(shelf, *late[-1], fatal=False)
+        if (yield from self._caught_up(shelf, {event for row in rows for event in row.parts})):
             rows, _ = yield from self._read(shelf, ())
-        for key, _ in owed:
-            self._unlisted.pop(key, None)
         return rows
 
+    def _caught_up(self, shelf: Shelf, seen: Collection[str] = ()) -> Plan[bool]:
+        """Wait until what was accepted from this process is listed; whether there was anything to wait for."""
+        owed = {key: event for key, event in list(self._unlisted.items()) if key[0] == shelf}
+        late = [(digest, event) for (_, digest), event in owed.items() if event not in seen]
+        if late:
+            yield from self._listed(shelf, *late[-1], fatal=False)  # they are listed in the order they came
+        for key in owed:
+            self._unlisted.pop(key, None)
+        return bool(late)
+
     def versions(self, shelf: Shelf, digest: str) -> Plan[list[Row]]:
-        rows, _ = yield from self._read(shelf, [item_label(digest)])
+        rows, _ = yield from self._at(shelf, digest)
         return newest_first([row for row in rows if row.payload.digest == digest])
 
     def everything(self) -> Plan[list[tuple[Shelf, Row]]]:
@@ -138,6 +145,7 @@ class CortexDB(BaseDialect):
 
         Without a history none says that for long, and whole events need no look-up.
         """
+        yield from self._caught_up(shelf)
         items = yield from self._asking.found(shelf, text, limit)
         found = [piece for piece in map(piece_of, items) if piece is not None]
         if not self.appends and not any(piece.count > 1 for piece in found) and not _cut(items):
@@ -166,6 +174,8 @@ class CortexDB(BaseDialect):
         return hits
 
     def recall(self, shelves: Sequence[Shelf], question: str) -> Plan[Recalled]:
+        for shelf in shelves:
+            yield from self._caught_up(shelf)
         return (yield from self._asking.answered(shelves, question, rows_of))
 
     def shelves(self) -> Plan[list[Shelf]]:

@@ -20,7 +20,7 @@ NUMBER: Final = 4_294_967_295  # room is kept for numbers as long as this one
 SECTION_ROOM: Final = 120 * 6 + 32  # and for a section's title, every character of it escaped
 LONGEST_TITLE: Final = 120  # characters
 LEAST: Final = 6  # bytes: a budget that holds any character
-_HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t]+([^\n\f]*)", re.MULTILINE)
+_HEADING: Final = re.compile(r"(?:^|(?<=\f)) {0,3}#{1,6}[ \t]+([^\n\f]*)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,10 @@ def pieces(text: str, overhead: int, *, target: int = TARGET, cap: int = CAP) ->
     places = [place for place, _ in headings]
     cuts: list[Cut] = []
     for index, (start, end) in enumerate(packed):
-        at = bisect_right(places, start) - 1
+        first = (
+            start + len(text[start:end]) - len(text[start:end].lstrip())
+        )  # a heading may follow a blank stretch
+        at = bisect_right(places, first) - 1
         pages = (1 + text.count("\f", 0, start + 1), 1 + text.count("\f", 0, end)) if paged else None
         section = headings[at][1] if at >= 0 else ""
         cuts.append(Cut(text[start:end], index, len(packed), pages, section))
