@@ -205,13 +205,13 @@ class _Running:
         self.config.load()
         server = await self.loop.create_server(self._connection, sock=self.listener)
         await self.stop.wait()
-        server.close()
-        while self.state.connections:
+        # First no more are let in: of a server that is closed, asyncio drops those half-way in, with a warning.
+        self.loop.remove_reader(self.listener.fileno())
+        while self.state.connections or len(asyncio.all_tasks()) > 1:
             for connection in list(self.state.connections):
                 connection.transport.abort()
-            await asyncio.sleep(0)
-        if self.state.tasks:
-            await asyncio.wait(self.state.tasks)
+            await asyncio.sleep(0 if self.state.connections else 0.001)
+        server.close()
 
     def _connection(self) -> H11Protocol:
         return H11Protocol(self.config, self.state, app_state={}, _loop=self.loop)

@@ -42,3 +42,9 @@ def remembering(closing: ExitStack) -> Callable[..., Memory]:
         return memory
 
     return one
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries without a pause between them."""
+    monkeypatch.setattr("keyfold.dialects.wire.PAUSES", (0.0, 0.0))

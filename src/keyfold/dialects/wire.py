@@ -93,6 +93,7 @@ class Answer:
     def quoted(self) -> str:
         """The start of the body, for a message."""
         text = " ".join(self.body[: QUOTED * 4].decode("utf-8", "replace").split())
+        text = "".join(character if character.isprintable() else "?" for character in text)
         return text[:QUOTED] + ("..." if len(text) > QUOTED else "")
 
 
@@ -161,6 +162,8 @@ def ask(request: Http, statuses: Statuses = FINE) -> Plan[Answer]:
                 yield Wait(PAUSES[attempt - 1])
                 continue
             raise (error if request.reads else unknown(str(error))) from None
+        except StoreError as error:  # an answer came, but none that is read: it may have been carried out
+            raise (error if request.reads else unknown(str(error))) from None
         if answer.status in statuses.fine or answer.status in statuses.absent:
             return answer
         pause = _pause(request, answer, attempt)
@@ -173,13 +176,18 @@ def ask(request: Http, statuses: Statuses = FINE) -> Plan[Answer]:
 def _pause(request: Http, answer: Answer, attempt: int) -> float | None:
     """How long to wait before the next try; None when there is none."""
     limited = answer.status == 429
-    broken = answer.status in (408, 500, 502, 503, 504) and (request.reads or request.repeatable)
+    broken = _may_pass(answer.status) and (request.reads or request.repeatable)
     if not (limited or broken):
         return None
     asked = retry_after(answer)
     if asked is None:
         return PAUSES[min(attempt, len(PAUSES)) - 1]
     return asked if asked <= LONGEST_PAUSE else None
+
+
+def _may_pass(status: int) -> bool:
+    """Whether a status tells of a failure that may be over soon. Proxies have many of their own above 511."""
+    return status == 408 or (status >= 500 and status not in (501, 505, 507))
 
 
 def retry_after(answer: Answer) -> float | None:
@@ -225,12 +233,16 @@ def refuse(request: Http, answer: Answer, statuses: Statuses = FINE) -> NoReturn
         asked = retry_after(answer)
         wait = f"in {asked:.0f} s" if asked is not None else "later"
         raise Unavailable(f"{host} limits how often it may be asked (429): call again {wait}")
+    if 300 <= status < 400:
+        raise StoreError(
+            f"{host} sends elsewhere ({status}), where the key does not follow: check scheme, host and path of the address"
+        )
     if status in (405, 501):
         raise Unsupported(f"{host} does not offer {request.method} {request.path} ({status}): {said}")
     if 400 <= status < 500 and status != 408:
         raise InvalidRequest("request", f"{host} refused it ({status}): {said}")
-    if request.reads:
+    if request.reads and _may_pass(status):
         raise Unavailable(f"{host} failed ({status}), {TRIES} times: call again later; it said: {said}")
-    if status >= 500 or status == 408:
+    if not request.reads and (status >= 500 or status == 408):
         raise unknown(f"{host} failed ({status}) and said: {said}")
     raise StoreError(f"{host} answered {status}, which was not expected: {said}")

@@ -7,16 +7,19 @@ and at most 64 MiB of it, or ends in an error that says which host, what failed,
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Any, Final
 
 from keyfold.dialects.wire import Answer, Closed, Http, NotSent, Together, TooLarge, Wait
 from keyfold.engines.remote.endpoint import Endpoint
-from keyfold.errors import StoreError, Unavailable
+from keyfold.errors import InvalidRequest, StoreError, Unavailable
 from keyfold.flow import Plan, adrive, drive
 
 try:
@@ -29,6 +32,9 @@ except ImportError as missing:
 LARGEST: Final = 64 * 1024 * 1024  # bytes of a response that are read
 TIMEOUT: Final = 60.0  # seconds for an answer
 CONNECT: Final = 10.0  # seconds for a connection
+PATIENCE: Final = 4  # times the time-out, after which an answer that still drips in is given up
+LEAST_SECRET: Final = 6  # characters; a shorter key is none, and would be taken out of the middle of words
+SHORTEST: Final = 0.001  # seconds that a read waits when the time is up: none at all would mean for ever
 
 Headers = Callable[[], dict[str, str]]
 
@@ -50,12 +56,19 @@ class _Client:
         options = {"timeout": httpx2.Timeout(self._timeout, connect=CONNECT), "follow_redirects": False}
         if self._endpoint.origin.startswith("http://"):
             options["verify"] = False  # no TLS is spoken: loading the certificates would take 40 ms and more
+            # A proxy that the environment names would read what is meant for this machine.
+            options["trust_env"] = False
         return options
 
-    def _built(self, request: Http) -> dict[str, Any]:
+    def _secrets(self) -> dict[str, str]:
+        """The headers that carry the credential. Asked for each exchange, as a key may be renewed."""
         if self._closed:
             raise Closed("this store was closed; open it again")
-        headers = {**self._headers(), **dict(request.headers)}
+        return self._headers()
+
+    def _built(self, request: Http, secrets: dict[str, str]) -> dict[str, Any]:
+        # Of one encoding a piece that is read unfolds a thousand times at most; of two, a million times.
+        headers = {"accept-encoding": "gzip", **secrets, **dict(request.headers)}
         built: dict[str, Any] = {
             "method": request.method,
             "url": self._endpoint.origin + self._endpoint.prefix + request.path,
@@ -73,14 +86,37 @@ class _Client:
             built["timeout"] = httpx2.Timeout(request.timeout, connect=CONNECT)
         return built
 
-    def _answer(self, response: httpx2.Response, body: bytes) -> Answer:
+    def _answer(self, response: httpx2.Response, body: bytes, secrets: Iterable[str]) -> Answer:
         headers = {name.lower(): value for name, value in response.headers.items()}
+        if response.status_code >= 400:  # some services quote the key that they refuse, and errors are shown
+            for secret in (value.split(" ")[-1] for value in secrets):
+                if len(secret) >= LEAST_SECRET:
+                    body = body.replace(secret.encode(), b"[the key]")
         return Answer(response.status_code, headers, body, self._endpoint.host)
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(
-            f"{self._endpoint.host} answered with more than {LARGEST >> 20} MiB, which is not read: ask for less at once"
+    def _patience(self, request: Http) -> float:
+        return PATIENCE * (request.timeout or self._timeout)
+
+    def _check_encoding(self, response: httpx2.Response) -> None:
+        if response.headers.get("content-encoding", "").strip().lower() not in ("", "identity", "gzip"):
+            raise StoreError(f"{self._endpoint.host} packed its answer in a way that was not asked for")
+
+    def _check_size(self, body: bytearray) -> None:
+        if len(body) > LARGEST:
+            raise TooLarge(
+                f"{self._endpoint.host} answered with more than {LARGEST >> 20} MiB, which is not read: "
+                "ask for less at once"
+            )
+
+    def _too_slow(self, request: Http) -> Unavailable:
+        return Unavailable(
+            f"{self._endpoint.host} was still answering after {self._patience(request):.0f} s and was given up"
         )
+
+    def _closed_by_another(self, begun: bool) -> Unavailable:
+        if begun:
+            return Unavailable("this store was closed while it was being answered; open it again")
+        return Closed("this store was closed; open it again")
 
     def _failed(self, error: httpx2.HTTPError | httpx2.InvalidURL) -> Exception:
         """The error of ours that an error of httpx2 stands for."""
@@ -90,12 +126,14 @@ class _Client:
         if isinstance(error, (httpx2.ConnectError, httpx2.PoolTimeout)):
             return NotSent(f"{host} {_cause(error)}")
         if isinstance(error, httpx2.TimeoutException):
-            return Unavailable(f"{host} gave no answer within {self._timeout:.0f} s")
+            return Unavailable(
+                f"{host} gave no answer within {self._timeout:g} s: call again, or raise the timeout"
+            )
         if isinstance(error, (httpx2.UnsupportedProtocol, httpx2.InvalidURL)):
-            return StoreError(f"{host} is not an address that can be asked")
+            return InvalidRequest("store", f"{host} is not an address that can be asked")
         if isinstance(error, httpx2.DecodingError):
             return StoreError(f"{host} sent a body that its content encoding does not fit")
-        return Unavailable(f"{host} broke the connection off before it answered")
+        return Unavailable(f"{host} broke the connection off before it answered: call again")
 
 
 def _fields(form: tuple[tuple[str, str], ...]) -> dict[str, Any]:
@@ -126,12 +164,33 @@ def _cause(error: BaseException) -> str:
     return "could not be connected to: check host, port and network"
 
 
+class _Deadline(threading.local):
+    """Until when the exchange of this thread may take. A stream's time-out is for each read, so that an answer
+    that drips in would never end; the streams that a client opens are told this one."""
+
+    until = math.inf
+
+    def trace(self, event: str, info: dict[str, Any]) -> None:
+        """httpx2's hook. It hands over each stream as it is opened, for TLS a second one."""
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            stream = info["return_value"]
+            stream.read = self._limited(stream.read)
+
+    def _limited(self, read: Callable[..., bytes]) -> Callable[..., bytes]:
+        def limited(most: int, timeout: float | None = None) -> bytes:
+            left = max(SHORTEST, self.until - monotonic())
+            return read(most, left if timeout is None else min(timeout, left))
+
+        return limited
+
+
 class BlockingTransport(_Client):
     """Carries out what plans yield, blocking. Safe to use from several threads."""
 
     def __init__(self, endpoint: Endpoint, headers: Headers, timeout: float = TIMEOUT) -> None:
         super().__init__(endpoint, headers, timeout)
         self._client = httpx2.Client(**self._options())
+        self._deadline = _Deadline()
 
     def perform(self, request: Any) -> Any:
         """Carry out an Http, a Wait or a Together."""
@@ -148,21 +207,29 @@ class BlockingTransport(_Client):
         self._client.close()
 
     def _exchange(self, request: Http) -> Answer:
-        built = self._built(request)
+        secrets = self._secrets()
+        built = self._built(request, secrets)
+        self._deadline.until = until = monotonic() + self._patience(request)
+        begun = False
         try:
-            with self._client.stream(**built) as response:
+            with self._client.stream(**built, extensions={"trace": self._deadline.trace}) as response:
+                begun = True
+                self._check_encoding(response)
                 body = bytearray()
                 for piece in response.iter_bytes():
                     body += piece
-                    if len(body) > LARGEST:
-                        raise self._too_large()
-                return self._answer(response, bytes(body))
+                    self._check_size(body)
+                    if monotonic() > until:
+                        raise self._too_slow(request)
+                return self._answer(response, bytes(body), secrets.values())
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            if monotonic() > until:
+                raise self._too_slow(request) from None
             raise self._failed(error) from None
         except RuntimeError:  # the client was closed by another thread
             if not self._closed:
                 raise
-            raise Closed("this store was closed; open it again") from None
+            raise self._closed_by_another(begun) from None
 
     def _together(self, request: Together) -> list[Any]:
         plans = list(request.plans)
@@ -200,21 +267,29 @@ class AwaitedTransport(_Client):
         await self._client.aclose()
 
     async def _exchange(self, request: Http) -> Answer:
-        built = self._built(request)
+        secrets = self._secrets()
+        built = self._built(request, secrets)
+        begun = False
         try:
-            async with self._client.stream(**built) as response:
+            async with (
+                asyncio.timeout(self._patience(request)),
+                self._client.stream(**built) as response,
+            ):
+                begun = True
+                self._check_encoding(response)
                 body = bytearray()
                 async for piece in response.aiter_bytes():
                     body += piece
-                    if len(body) > LARGEST:
-                        raise self._too_large()
-                return self._answer(response, bytes(body))
+                    self._check_size(body)
+                return self._answer(response, bytes(body), secrets.values())
+        except TimeoutError:
+            raise self._too_slow(request) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._failed(error) from None
         except RuntimeError:  # the client was closed meanwhile
             if not self._closed:
                 raise
-            raise Closed("this store was closed; open it again") from None
+            raise self._closed_by_another(begun) from None
 
     async def _together(self, request: Together) -> list[Any]:
         gate = asyncio.Semaphore(request.at_once)
