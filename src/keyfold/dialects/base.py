@@ -53,6 +53,7 @@ class Row:
     bare: bool = False  # its content was not read: `Dialect.texts` reads it
     parts: tuple[str, ...] = ()
     missing: tuple[int, ...] = ()
+    proof: str = ""  # what a content that is read later is held against (a sum), where the service gives any
 
     @property
     def record(self) -> Record:

@@ -78,10 +78,10 @@ class Cognee(BaseDialect):
         raise moving(shelf)
 
     def texts(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[list[Row]]:  # noqa: ARG002  # a row knows its home
-        bodies: list[bytes | None] = yield Together([_raw(row.home, row.remote) for row in rows])
+        items = [Item.of(row) for row in rows]
+        bodies: list[bytes | None] = yield Together([_raw(item) for item in items])
         found: list[Row] = []
-        for row, body in zip(rows, bodies, strict=True):
-            item = Item(row.remote, row.payload.digest, row.born, row.home, row.payload, bare=True)
+        for row, item, body in zip(rows, items, bodies, strict=True):
             read = item.with_body(body) if body is not None else None
             if body is not None and read is None:
                 log.warning("Cognee's file %s is not what is listed of it; it is left out", row.remote)
@@ -118,7 +118,7 @@ class Cognee(BaseDialect):
         known = {} if bodies is None else bodies
         due = [item for item in items if item.payload is None or (texts and item.bare)]
         wanted = [item for item in due if item.remote not in known]
-        read: list[bytes | None] = yield Together([_raw(item.home, item.remote) for item in wanted])
+        read: list[bytes | None] = yield Together([_raw(item) for item in wanted])
         known.update(zip((item.remote for item in wanted), read, strict=True))
         found: list[Row] = []
         for item in items:
@@ -252,10 +252,19 @@ def _ours(entries: Sequence[Entry], home: str) -> list[Item]:
     return [item for item in (item_of(entry, home) for entry in entries) if item is not None]
 
 
-def _raw(home: str, remote: str) -> Plan[bytes | None]:
+def _raw(item: Item) -> Plan[bytes | None]:
     """A file; None when it is gone."""
-    answer = yield from ask(Http("GET", f"/api/v1/datasets/{home}/data/{remote}/raw", reads=True), GONE)
-    return None if answer.status in GONE.absent else answer.body
+    path = f"/api/v1/datasets/{item.home}/data/{item.remote}/raw"
+    answer = yield from ask(Http("GET", path, reads=True), GONE)
+    if answer.status in GONE.absent:
+        return None
+    kind = answer.headers.get("content-type", "text/plain")
+    if not item.is_file(answer.body) or not kind.startswith("text/plain"):
+        raise StoreError(
+            f"{answer.host} served something else than the file that it lists ({len(answer.body)} bytes, {kind}): "
+            "read it again"
+        )
+    return answer.body
 
 
 def _delete(row: Row) -> Plan[bool]:

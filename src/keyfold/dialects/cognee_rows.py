@@ -120,7 +120,11 @@ def read_body(body: bytes) -> Payload | None:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A row of a listing whose file name is one of ours. `payload`: what is known of it without reading the file."""
+    """A row of a listing whose file name is one of ours.
+
+    `payload`: what is known of it without reading the file. `total`: the start of the file's MD5, unless somebody
+    updated the file in place, or the server does not tell.
+    """
 
     remote: str
     digest: str
@@ -128,10 +132,21 @@ class Item:
     home: str
     payload: Payload | None
     bare: bool
+    total: str = ""
+
+    @classmethod
+    def of(cls, row: Row) -> Item:
+        """The item that a row was made of."""
+        digest = row.payload.digest
+        return cls(row.remote, digest, row.born, row.home, row.payload, row.bare, row.proof)
 
     def row(self) -> Row:
         assert self.payload is not None
-        return Row(self.remote, self.payload, self.born, self.home, bare=self.bare)
+        return Row(self.remote, self.payload, self.born, self.home, bare=self.bare, proof=self.total)
+
+    def is_file(self, body: bytes) -> bool:
+        """Whether what the server served can be the file: not half of it, nor a page of something between."""
+        return md5(body, usedforsecurity=False).hexdigest().startswith(self.total)
 
     def with_body(self, body: bytes) -> Item | None:
         """The row once its file was read; None when the file is not what its name says."""
@@ -149,10 +164,13 @@ def item_of(listed: dict[str, Any], home: str) -> Item | None:
         return None
     metadata = listed.get("externalMetadata")
     said = metadata if isinstance(metadata, dict) else {}
-    payload, bare = _told(said.get(FIELD), said.get(TEXT_FIELD), _sum(listed), named["sum"])
+    total = _sum(listed)
+    payload, bare = _told(said.get(FIELD), said.get(TEXT_FIELD), total, named["sum"])
     if payload is not None and payload.digest != named["digest"]:
         payload = None
-    return Item(remote, named["digest"], str(listed.get("createdAt") or ""), home, payload, bare)
+    born = str(listed.get("createdAt") or "")
+    proof = named["sum"] if total.startswith(named["sum"]) else ""
+    return Item(remote, named["digest"], born, home, payload, bare, proof)
 
 
 def names(listed: dict[str, Any], digest: str) -> bool:
