@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # The same examples each run: a fault is found by whoever looks for it (KEYFOLD_FUZZ=1 looks at others, each time
 # new ones), not by whoever happens to run the tests.
-hypothesis_settings.register_profile("same", derandomize=True)
-hypothesis_settings.register_profile("fuzz", derandomize=False)
+hypothesis_settings.register_profile("same", derandomize=True, deadline=None)
+hypothesis_settings.register_profile("fuzz", derandomize=False, deadline=None)
 hypothesis_settings.load_profile("fuzz" if os.environ.get("KEYFOLD_FUZZ") else "same")
 
 

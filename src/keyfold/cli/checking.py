@@ -60,7 +60,7 @@ def _tell(
     if not left:
         output.line("cleaned up: nothing of the check is left in the store")
     if isinstance(erased, str):
-        output.note(f"keyfold: its bytes are not erased yet: {erased}")
+        output.note(f"keyfold: its bytes are not erased: {erased}")
 
 
 def _clean_up(url: str, prefix: str) -> tuple[list[str], bool | str | None]:

@@ -67,12 +67,12 @@ def _told(result: DeleteResult, output: Output) -> int:
     if not result.deleted:
         output.note("keyfold: nothing matched, nothing was forgotten")
         if isinstance(result.erased, str):
-            output.note(f"keyfold: the bytes of what had expired are not erased yet: {result.erased}")
+            output.note(f"keyfold: the bytes of what had expired are not erased: {result.erased}")
         return 1
     if result.dry_run:
         output.line(f"would forget {counted(result.deleted, 'record')}")
         return 0
     output.line(f"forgot {counted(result.deleted, 'record')}")
     if result.erased is not True:
-        output.note(f"keyfold: the bytes are not erased yet: {result.erased}")
+        output.note(f"keyfold: the bytes are not erased: {result.erased}")
     return 0
