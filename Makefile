@@ -11,7 +11,7 @@ MEM0   := .venv-mem0
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test torture live live-cloud requests tour lint format bench clean
+.PHONY: help test torture live live-cloud requests sdks tour lint format bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,6 +31,9 @@ live-cloud: $(VENV)/.test ## Test against accounts of the hosted services, where
 requests: $(VENV)/.test ## Count what each call on a memory service costs in requests, beside what it may cost
 	@$(BIN)/python -m tests.remote.requests $(ARGS)
 
+sdks: .venv-sdks/.ready ## Let the services' official clients judge the doubles
+	@.venv-sdks/bin/python -m pytest -q tests/doubles -k sdk $(ARGS)
+
 tour: $(VENV)/.core ## See Keyfold at work in a minute, in a store of its own
 	@$(BIN)/keyfold tour $(ARGS)
 
@@ -49,7 +52,7 @@ bench: $(VENV)/.test ## Measure, and write bench/results.md (BENCH_FULL=1: at 1,
 	@$(BIN)/python bench/run.py $(ARGS)
 
 clean: ## Remove the virtual environment, caches and builds
-	rm -rf $(VENV) $(COGNEE) $(MEM0) .venv-peers dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COGNEE) $(MEM0) .venv-peers .venv-sdks dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --clear: an environment that was interrupted half-way is made again.
@@ -81,6 +84,13 @@ $(VENV)/.test: pyproject.toml $(VENV)/.pip
 $(VENV)/.dev: pyproject.toml $(VENV)/.test
 	@echo "Installing the linters"
 	@$(PIP) install --group dev
+	@touch $@
+
+.venv-sdks/.ready: pyproject.toml | $(VENV)/.pip
+	@echo "Installing the services' official clients into .venv-sdks"
+	@$(BIN)/python -m venv --clear .venv-sdks
+	@.venv-sdks/bin/python -m pip --disable-pip-version-check -qq install --upgrade 'pip>=25.1'
+	@.venv-sdks/bin/python -m pip --disable-pip-version-check -qq install --editable '.[all]' --group sdk
 	@touch $@
 
 # The servers of `make live`, each in an environment of its own: what they pin would fight over one.
