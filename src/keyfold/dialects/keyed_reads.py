@@ -40,7 +40,7 @@ from keyfold.dialects.held import (
     whole,
 )
 from keyfold.dialects.names import is_digest
-from keyfold.errors import InvalidRequest
+from keyfold.errors import InvalidRequest, Unsupported
 from keyfold.flow import Plan
 from keyfold.model import KINDS, READABLE_KINDS, SESSION, Answer, Citation, Reach, Record, Revision
 from keyfold.text.snippet import snippet
@@ -131,6 +131,8 @@ def _after(place: tuple[Any, ...], start: tuple[Any, ...], order: Order) -> bool
 
 def search(dialect: Dialect, query: SearchQuery, now: datetime) -> Plan[FoundPage]:
     """What the service finds, verified and filtered; how good a match is, is for the service to say."""
+    if not dialect.capabilities.search:
+        raise Unsupported(f"the {dialect.capabilities.engine} engine has no search; a page lists by filter")
     if not all_words(query.text):
         return FoundPage((), 0)  # signs alone: services refuse them, or find anything
     shelves = yield from shelves_of(dialect, query.namespace, query.reach, READABLE_KINDS)

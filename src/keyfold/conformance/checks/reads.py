@@ -211,7 +211,7 @@ def closing(t: World) -> Plan[None]:  # saves nothing: a closed engine could not
         calls.store_many([t.intent("new", "key")]),
         t.find("key"),
         calls.page(Query(space)),
-        calls.search(SearchQuery(space, "text")),
+        *([calls.search(SearchQuery(space, "text"))] if t.capabilities.search else []),
         calls.forget(Selector(space, everything=True)),
         calls.count(space),
         calls.namespaces(),
