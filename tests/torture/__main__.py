@@ -17,7 +17,18 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.torture import clocks, copies, disks, interrupts, kills, readers, seen_failing, sharing, states
+from tests.torture import (
+    clocks,
+    copies,
+    disks,
+    interrupts,
+    kills,
+    readers,
+    seen_failing,
+    sharing,
+    states,
+    turns,
+)
 from tests.torture.common import Run
 
 SCENARIOS: dict[str, Callable[[Run], None]] = {
@@ -34,6 +45,7 @@ SCENARIOS: dict[str, Callable[[Run], None]] = {
     "interrupt-every-point": interrupts.every_point,
     "copy-mid-write": copies.mid_write,
     "state-machine": states.long_run,
+    "turns-on-a-log": turns.eight_writers,
     "cases-seen-failing": seen_failing.all_cases,
 }
 LONGEST = 400  # seconds until a scenario counts as stuck
