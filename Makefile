@@ -32,7 +32,7 @@ requests: $(VENV)/.test ## Count what each call on a memory service costs in req
 	@$(BIN)/python -m tests.remote.requests $(ARGS)
 
 sdks: .venv-sdks/.ready ## Let the services' official clients judge the doubles
-	@.venv-sdks/bin/python -m pytest -q tests/doubles -k sdk $(ARGS)
+	@.venv-sdks/bin/python -m pytest -q tests/doubles tests/remote -k sdk $(ARGS)
 
 tour: $(VENV)/.core ## See Keyfold at work in a minute, in a store of its own
 	@$(BIN)/keyfold tour $(ARGS)

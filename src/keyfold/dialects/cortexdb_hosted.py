@@ -25,6 +25,7 @@ class HostedWire(Wire):
 
     hosted = True
     base = "/memory"
+    view = ()
 
     def __init__(self, claim: Callable[[], str]) -> None:
         self._claim = claim

@@ -63,6 +63,9 @@ class Wire:
 
     hosted = False
     base = "/v1"
+    view: tuple[tuple[str, str], ...] = (
+        ("view", "local"),
+    )  # this scope alone, as the official client says it
 
     # --- what differs
 
@@ -167,7 +170,7 @@ class Wire:
         found: dict[str, dict[str, Any]] = {}
         cursor, used, limit = "", {""}, PAGE
         while True:
-            query = [("scope", scope), ("limit", str(limit))]
+            query = [("scope", scope), *self.view, ("limit", str(limit))]
             query += [("labels", ",".join(labels))] if labels else []
             query += [("cursor", cursor)] if cursor else []
             try:
