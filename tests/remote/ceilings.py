@@ -117,7 +117,7 @@ def log_pages(events: int) -> int:
     return pages(events, 100)
 
 
-def cortexdb(*, whoami: int, imported: Ceiling) -> Ceilings:
+def cortexdb(*, whoami: int, imported: Ceiling, turn: int, batch: int) -> Ceilings:
     """The ceilings of a wire. A wait is one look at the listing here: the double lists at once."""
     warm: dict[str, Ceiling] = {
         "get": fixed(1),
@@ -132,6 +132,9 @@ def cortexdb(*, whoami: int, imported: Ceiling) -> Ceilings:
         "search": fixed(2),
         "export": lambda s: 1 + s.namespaces + log_pages(s.total + OLD),
         "import": imported,
+        "log a turn": fixed(turn),
+        "log it again": fixed(1),
+        "store 100": fixed(2 + batch + 1),
     }
 
     def more(limit: Ceiling) -> Ceiling:
@@ -147,8 +150,10 @@ def cortexdb(*, whoami: int, imported: Ceiling) -> Ceilings:
 
 
 CEILINGS: dict[str, Ceilings] = {
-    "CortexDB": cortexdb(whoami=1, imported=lambda s: 3 * pages(s.imported, 50)),
-    "TinyHumans": cortexdb(whoami=0, imported=lambda s: 2 * pages(s.imported, 50) + s.imported),
+    "CortexDB": cortexdb(whoami=1, imported=lambda s: 3 * pages(s.imported, 50), turn=1, batch=1),
+    "TinyHumans": cortexdb(
+        whoami=0, imported=lambda s: 2 * pages(s.imported, 50) + s.imported, turn=2, batch=100
+    ),
     "Mem0 platform": Ceilings(
         cold={
             "get": fixed(1),

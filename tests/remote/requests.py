@@ -198,6 +198,27 @@ def imported(counting: Counting, number: int) -> Cell:
     return cell
 
 
+def logged(counting: Counting, namespace: str) -> Iterator[Cell]:
+    """Turns that are logged, and many records at once."""
+    counting.held[namespace] = 0
+    turn: dict[str, Any] = {"kind": "turn", "mode": "append", "wait": "accepted"}
+
+    def log(outcome: str) -> Callable[[PlannedEngine, str], None]:
+        def act(engine: PlannedEngine, key: str) -> None:
+            same(engine.store(intent(namespace, key, f"the turn {key}", **turn)).outcome, outcome)
+
+        return act
+
+    def batch(engine: PlannedEngine, key: str) -> None:
+        intents = [intent(namespace, f"{key}/{one}", f"content {one}") for one in range(100)]
+        same({receipt.outcome for receipt in engine.store_many(intents)}, {"created"})
+
+    turns = [counting.fresh("turn"), counting.fresh("turn")]
+    yield counting.write("log a turn", namespace, log("created"), *turns)
+    yield counting.write("log it again", namespace, log("deduped"), *turns)
+    yield counting.write("store 100", namespace, batch, counting.fresh("one"), counting.fresh("two"))
+
+
 def grown(before: Sequence[Cell], after: Sequence[Cell]) -> list[Cell]:
     """The cells of before, each with what it costs now that other namespaces have grown, where that differs."""
     found = []
@@ -222,7 +243,8 @@ def measure(service: Service, scale: Scale) -> list[Cell]:
         counting.fill("large", scale.large)
         again = [*keyed(counting, "middle"), *listed(counting, "middle")]
         large = [*keyed(counting, "large"), *listed(counting, "large")]
-    return [*small, *grown(middle, again), *large, *everything, import_]
+        turns = list(logged(counting, "turns"))
+    return [*small, *grown(middle, again), *large, *everything, import_, *turns]
 
 
 def table(cells: Sequence[Cell]) -> str:

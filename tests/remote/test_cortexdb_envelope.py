@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyfold.dialects.base import Shelf
-from keyfold.dialects.cortexdb import rows_of
 from keyfold.dialects.cortexdb_chunks import CAP, TARGET, escaped, pieces
 from keyfold.dialects.cortexdb_envelope import body_key, encode, item_label, piece_of
 from keyfold.dialects.cortexdb_names import LONGEST, scope_of, shelf_of
+from keyfold.dialects.cortexdb_rows import rows_of
 from keyfold.dialects.payload import KeptCall, Payload, with_id
 from keyfold.model import KINDS, TURN, Record
 from tests.doubles.cortexdb_checks import experience

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from keyfold import Memory
-from keyfold.dialects.cortexdb import rows_of
+from keyfold.dialects.cortexdb_rows import rows_of
 from keyfold.errors import OutcomeUnknown
 from keyfold.model import SaveResult
 from tests.remote.common import CORTEXDB

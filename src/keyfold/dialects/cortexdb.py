@@ -10,27 +10,23 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Recalled, Replays, Row, Shelf, newest_first
 from keyfold.dialects.cortexdb_asking import Asking
-from keyfold.dialects.cortexdb_envelope import Piece, assembled, encode, item_label, piece_of
+from keyfold.dialects.cortexdb_envelope import encode, item_label, piece_of
 from keyfold.dialects.cortexdb_names import ROOT, scope_of, shelf_of
+from keyfold.dialects.cortexdb_rows import REMEMBERED, cut, damaged, earlier, events_of, remember, rows_of
 from keyfold.dialects.cortexdb_wire import Wire, Written, pauses
 from keyfold.dialects.payload import Payload
 from keyfold.dialects.wire import Closed, Together, Wait
 from keyfold.errors import OutcomeUnknown, StoreError, Unavailable
 from keyfold.flow import Plan
 
-T = TypeVar("T")
-K = TypeVar("K")
-
 MOST_LABELS: Final = 50  # that a listing is asked for at once
 MOST_FORGOTTEN: Final = 100  # ids a forget
 MOST_SCOPES: Final = 1_000  # that are listed, and there is no next page
-REMEMBERED: Final = 1_024
 LISTED_WITHIN: Final = 30.0  # seconds
 AGAIN: Final = (0.25, 0.5)  # looks at a record whose pieces are not all there: they may be on their way
 
@@ -91,6 +87,7 @@ class CortexDB(BaseDialect):
 
     def lookup_many(self, shelf: Shelf, digests: Sequence[str]) -> Plan[list[Row] | None]:
         groups = [digests[at : at + MOST_LABELS] for at in range(0, len(digests), MOST_LABELS)]
+        yield from self.wire.headers()  # who acts is asked once, not side by side
         plans = [self._read(shelf, [item_label(digest) for digest in group]) for group in groups]
         found: list[tuple[list[Row], bool]] = yield Together(plans)
         rows = [row for part, _ in found for row in part]
@@ -135,7 +132,7 @@ class CortexDB(BaseDialect):
         for pause in (*AGAIN, None):
             listing = yield from self.wire.events(scope_of(shelf), labels, first=first)
             rows = rows_of(listing.items)
-            if pause is None or listing.more or not _damaged(rows):
+            if pause is None or listing.more or not damaged(rows):
                 return rows, listing.more
             yield Wait(pause)
         raise AssertionError("the last look returns")
@@ -148,7 +145,7 @@ class CortexDB(BaseDialect):
         yield from self._caught_up(shelf)
         items = yield from self._asking.found(shelf, text, limit)
         found = [piece for piece in map(piece_of, items) if piece is not None]
-        if not self.appends and not any(piece.count > 1 for piece in found) and not _cut(items):
+        if not self.appends and not any(piece.count > 1 for piece in found) and not cut(items):
             best: dict[str, Hit] = {}
             for rank, row in enumerate(sorted(rows_of(items), key=lambda row: row.born, reverse=True)):
                 known = best.get(row.payload.digest)
@@ -195,11 +192,11 @@ class CortexDB(BaseDialect):
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[Replays]:
         known = [self._first_try(payload) for payload in payloads]
-        bodies = [
-            self._bodies(shelf, payload) for payload in known
-        ]  # all of it is checked before the first is sent
+        # All of it is checked before the first is sent.
+        bodies = [self._bodies(shelf, payload) for payload in known]
+        waits = any(payload.wait != "accepted" for payload in payloads)
         try:
-            sent = yield from self._write(bodies, wait=True)
+            sent = yield from self._write(bodies, wait=waits)
         except OutcomeUnknown:
             for payload in known:
                 remember(self._unknown, payload.digest, payload)
@@ -215,8 +212,11 @@ class CortexDB(BaseDialect):
                 told[:] = yield from self._anew(shelf, payload, made, told, gone)
         for payload, told in zip(known, sent, strict=True):
             self._asking.wrote(shelf, told[-1].event, payload)
-        last = known[-1]
-        yield from self._listed(shelf, last.digest, sent[-1][-1].event)
+        last, event = known[-1], sent[-1][-1].event
+        if not waits:
+            remember(self._unlisted, (shelf, last.digest), event)
+            return replays
+        yield from self._listed(shelf, last.digest, event)
         if any(payload.wait == "settled" for payload in payloads):
             yield from self._asking.settled(shelf)
         return replays
@@ -238,16 +238,16 @@ class CortexDB(BaseDialect):
 
     def _first_try(self, payload: Payload) -> Payload:
         """What was sent for this write when its outcome stayed unknown: the same bytes again are a replay."""
-        earlier = self._unknown.get(payload.digest)
-        if earlier is None:
+        sent = self._unknown.get(payload.digest)
+        if sent is None:
             return payload
         record = replace(
             payload.record,
-            created_at=earlier.record.created_at,
-            updated_at=earlier.record.updated_at,
-            session_id=earlier.record.session_id,
+            created_at=sent.record.created_at,
+            updated_at=sent.record.updated_at,
+            session_id=sent.record.session_id,
         )
-        return earlier if record == earlier.record and payload.derive == earlier.derive else payload
+        return sent if record == sent.record and payload.derive == sent.derive else payload
 
     def _write(self, bodies: Sequence[list[dict[str, Any]]], *, wait: bool) -> Plan[list[list[Written]]]:
         sent = iter((yield from self.wire.write([body for made in bodies for body in made], wait=wait)))
@@ -285,7 +285,7 @@ class CortexDB(BaseDialect):
         kept = payloads if self.appends else payloads[-1:]
         replays = yield from self.insert(shelf, kept)
         # A log keeps the states of this life of the record; what is of an earlier life would outrank its first ones.
-        gone = [row for row in rows if not (self.appends and _earlier(row, kept[0]))]
+        gone = [row for row in rows if not (self.appends and earlier(row, kept[0]))]
         if gone:
             yield from self.remove(shelf, gone)
         return replays
@@ -313,7 +313,7 @@ class CortexDB(BaseDialect):
                 raise
             except Unavailable:  # then it is not yet seen: the write itself is done
                 listing = None
-            if listing is not None and event in rows_events(listing.items):
+            if listing is not None and event in events_of(listing.items):
                 self._unlisted.pop((shelf, digest), None)
                 return
             if pause is not None:
@@ -341,60 +341,8 @@ class CortexDB(BaseDialect):
 
     def _forgot(self, shelf: Shelf, rows: Sequence[Row], events: Sequence[str]) -> None:
         for event in events:
-            remember(self._removed, event, None, REMEMBERED * 8)
+            remember(self._removed, event, None, 8 * REMEMBERED)
         for row in rows:
             self._unknown.pop(row.payload.digest, None)
             self._unlisted.pop((shelf, row.payload.digest), None)
         self._asking.removed(shelf, events)
-
-
-def _earlier(row: Row, payload: Payload) -> bool:
-    held, new = row.record, payload.record
-    return held.revision_count < new.revision_count and held.created_at == new.created_at
-
-
-def _cut(items: Sequence[dict[str, Any]]) -> bool:
-    """Whether a pack had no room for all of an event's text."""
-    return any(isinstance(item.get("content"), dict) and item["content"].get("_partial") for item in items)
-
-
-def _damaged(rows: Sequence[Row]) -> bool:
-    """Whether a record's newest state lacks a piece."""
-    newest: dict[str, Row] = {}
-    for row in rows:
-        known = newest.get(row.payload.digest)
-        if known is None or known.record.revision_count < row.record.revision_count:
-            newest[row.payload.digest] = row
-    return any(row.missing for row in newest.values())
-
-
-def rows_events(items: Sequence[dict[str, Any]]) -> set[str]:
-    """The ids of listed events that say anything."""
-    return {piece.event for piece in map(piece_of, items) if piece is not None}
-
-
-def rows_of(items: Sequence[dict[str, Any]]) -> list[Row]:
-    """The rows behind a listing, newest first: the pieces of each state put together, foreign events left out."""
-    states: dict[tuple[str, str, int], list[tuple[int, Piece]]] = {}
-    for place, item in enumerate(items):
-        piece = piece_of(item)
-        if piece is not None:
-            states.setdefault(piece.state, []).append((place, piece))
-    rows: list[Row] = []
-    for found in states.values():
-        whole = assembled([piece for _, piece in found])
-        if whole is None:
-            continue
-        payload, missing = whole
-        born = f"{len(items) - found[-1][0]:09}"  # the listing's own order: recorded times may be equal
-        ids = tuple(piece.event for _, piece in found)
-        rows.append(Row(ids[0], payload, born, parts=ids, missing=missing))
-    return rows
-
-
-def remember(memory: OrderedDict[K, T], key: K, value: T, most: int = REMEMBERED) -> None:
-    """Put into a memory that forgets what is oldest. Several threads may: whoever comes second finds nothing to drop."""
-    memory[key] = value
-    with suppress(KeyError, RuntimeError):
-        while len(memory) > most:
-            memory.popitem(last=False)

@@ -109,6 +109,7 @@ class Asking:
         for shelf in shelves:
             if shelf in self._fresh:
                 yield from self.settled(shelf)
+        yield from self._wire.headers()  # who acts is asked once, not side by side
         for _ in range(ROUNDS):
             plans = [self._pack(shelf, question, GROUNDS) for shelf in shelves]
             packs: list[tuple[str, list[dict[str, Any]]]] = yield Together(plans, 4)

@@ -1,0 +1,70 @@
+"""The rows behind events of CortexDB, and a memory that forgets what is oldest."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from keyfold.dialects.base import Row
+from keyfold.dialects.cortexdb_envelope import Piece, assembled, piece_of
+from keyfold.dialects.payload import Payload
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+REMEMBERED: Final = 1_024
+
+
+def earlier(row: Row, payload: Payload) -> bool:
+    """Whether a row is an earlier state of the life of a record that a payload goes on with."""
+    held, new = row.record, payload.record
+    return held.revision_count < new.revision_count and held.created_at == new.created_at
+
+
+def cut(items: Sequence[dict[str, Any]]) -> bool:
+    """Whether a pack had no room for all of an event's text."""
+    return any(isinstance(item.get("content"), dict) and item["content"].get("_partial") for item in items)
+
+
+def damaged(rows: Sequence[Row]) -> bool:
+    """Whether a record's newest state lacks a piece."""
+    newest: dict[str, Row] = {}
+    for row in rows:
+        known = newest.get(row.payload.digest)
+        if known is None or known.record.revision_count < row.record.revision_count:
+            newest[row.payload.digest] = row
+    return any(row.missing for row in newest.values())
+
+
+def events_of(items: Sequence[dict[str, Any]]) -> set[str]:
+    """The ids of listed events that say anything."""
+    return {piece.event for piece in map(piece_of, items) if piece is not None}
+
+
+def rows_of(items: Sequence[dict[str, Any]]) -> list[Row]:
+    """The rows behind a listing, newest first: the pieces of each state put together, foreign events left out."""
+    states: dict[tuple[str, str, int], list[tuple[int, Piece]]] = {}
+    for place, item in enumerate(items):
+        piece = piece_of(item)
+        if piece is not None:
+            states.setdefault(piece.state, []).append((place, piece))
+    rows: list[Row] = []
+    for found in states.values():
+        whole = assembled([piece for _, piece in found])
+        if whole is None:
+            continue
+        payload, missing = whole
+        born = f"{len(items) - found[-1][0]:09}"  # the listing's own order: recorded times may be equal
+        ids = tuple(piece.event for _, piece in found)
+        rows.append(Row(ids[0], payload, born, parts=ids, missing=missing))
+    return rows
+
+
+def remember(memory: OrderedDict[K, T], key: K, value: T, most: int = REMEMBERED) -> None:
+    """Put into a memory that forgets what is oldest. Several threads may: whoever comes second finds nothing to drop."""
+    memory[key] = value
+    with suppress(KeyError, RuntimeError):
+        while len(memory) > most:
+            memory.popitem(last=False)
