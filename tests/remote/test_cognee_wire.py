@@ -321,3 +321,13 @@ def test_nothing_of_a_rows_metadata_but_our_own_is_believed(double: CogneeDouble
         assert (record.namespace, record.content) == ("ana", "text")
     row.metadata = {"kf": json.dumps(said), "kf_text": "another text"}
     assert engine.page(Query("ana")).items[0].content == "text"
+
+
+def test_a_read_below_a_namespace_looks_at_no_others(double: CogneeDouble, opened: Opened) -> None:
+    engine = opened(COGNEE, double)
+    for name in ("team", "team/ana", "other/1", "other/2", "other/3", "team/" + "a" * 300):
+        engine.store(intent(name, "k", f"of {name}"))
+    double.reset_counts()
+    assert engine.namespaces("team") == ["team", "team/" + "a" * 300, "team/ana"]
+    assert double.count == 1 + 3
+    assert len(engine.page(Query("team", reach="subtree")).items) == 3

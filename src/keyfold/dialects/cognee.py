@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from keyfold.contract.reach import within
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
 from keyfold.dialects.cognee_datasets import Datasets
 from keyfold.dialects.cognee_listing import PAGE, Entry, NotReadable, listing, page, too_old
@@ -201,9 +202,20 @@ class Cognee(BaseDialect):
         return len(rows), rows
 
     def shelves(self) -> Plan[list[Shelf]]:
-        found: list[Shelf | None] = yield Together(
-            [self._glance(name, home) for name, home in (yield from self._datasets.every())]
-        )
+        return (yield from self._holding((yield from self._datasets.every())))
+
+    def shelves_within(self, namespace: str) -> Plan[list[Shelf]]:
+        named = [(shelf_of(name), name, home) for name, home in (yield from self._datasets.every())]
+        near = [
+            (name, home)
+            for shelf, name, home in named
+            if shelf is None or within(shelf.namespace, namespace, "subtree")
+        ]
+        return (yield from self._holding(near))
+
+    def _holding(self, datasets: Sequence[tuple[str, str]]) -> Plan[list[Shelf]]:
+        """The shelves among datasets: an emptied one stays on the server, and only a look tells."""
+        found: list[Shelf | None] = yield Together([self._glance(name, home) for name, home in datasets])
         return sorted({shelf for shelf in found if shelf is not None})
 
     def everything(self) -> Plan[list[tuple[Shelf, Row]]]:
