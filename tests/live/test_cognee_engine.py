@@ -93,7 +93,9 @@ def test_more_rows_than_a_page_are_read_whole_and_short_texts_without_a_request_
         assert record.content == "new"
     finally:
         engine.close()
-    with httpx2.Client(base_url=url.removeprefix("cognee+") + "/api/v1", timeout=120, trust_env=False) as client:
+    with httpx2.Client(
+        base_url=url.removeprefix("cognee+") + "/api/v1", timeout=120, trust_env=False
+    ) as client:
         homes = [item["id"] for item in client.get("/datasets").json() if item["name"] == "kf-pages"]
         assert [client.delete(f"/datasets/{home}").status_code for home in homes] == [200]
 

@@ -225,7 +225,9 @@ def test_forgetting_takes_older_rows_behind_the_first_page_too(double: CogneeDou
     put_cognee(double, payload("ana", "k", "present", revision=2))
     engine = opened(COGNEE, double)
     assert read(engine) == ("present", 2)
-    assert engine.forget(Selector("ana", ref("ana", "k"))).deleted == 1
+    forgotten = engine.forget(Selector("ana", ref("ana", "k")))
+    assert forgotten.deleted == 1
+    assert "vector store" in str(forgotten.erased)
     assert (read(engine), len(rows(double))) == (None, 1500)
 
 

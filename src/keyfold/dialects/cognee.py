@@ -1,4 +1,4 @@
-"""Cognee's server, 1.5.0 or newer. The facts this rests on were measured against real ones (docs/wire.md).
+"""Cognee's server, 1.5.0 or newer. The facts this rests on were measured against real ones (docs/services/cognee.md).
 
 A namespace is a dataset, a row is a file, and there is no look-up by name: the listing finds it. An update in place
 cognifies the whole dataset and may have happened although it answers with an error, so it is never asked for: a
@@ -48,6 +48,10 @@ class Cognee(BaseDialect):
 
     capabilities = replace(BaseDialect.capabilities, engine="cognee")
     bares = True
+    erases = (
+        "Cognee removes the file, and leaves bytes of it in freed pages of its databases and in old versions of its "
+        "vector store"
+    )
 
     def __init__(self) -> None:
         self._datasets = Datasets()
