@@ -56,6 +56,9 @@ def test_a_question_is_answered_with_citations(make: Any, service: Service) -> N
     assert body["use_pack_id"].startswith("pack_")
     assert body["cite_sources"] is True
     assert answer.to_dict()["citations"][0]["id"] == told.id
+    double.reset_counts()
+    assert memory.mem_recall("ana", "How long do tokens live?") == answer
+    assert [seen.path.rpartition("/")[2] for seen in double.recent] == ["recall", "answer", "events"]
 
 
 def test_a_question_is_answered_when_awaited(make: Any, clock: SteppedClock) -> None:
