@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyfold.cli.inputs import existing_store
 from keyfold.cli.output import Output, counted
+from keyfold.contract.protocols import Examined
 from keyfold.errors import Unsupported
 from keyfold.model import plain
 from keyfold.registry import embedded_file, open_engine
@@ -101,17 +102,22 @@ def _ask_for_health(args: Namespace, output: Output) -> int:
                 f"--repair, --purge and --erase are for a store in a file; {name} looks after its own"
             )
         health = engine.health()
+        findings = engine.examine() if isinstance(engine, Examined) and not args.quick else None
     finally:
         engine.close()
+    ok = health.ok and not any(finding.fault for finding in findings or ())
     if output.json:
         output.document(
-            {"ok": health.ok, "engine": health.engine, "facts": plain(health.facts), "findings": None}
+            {"ok": ok, "engine": health.engine, "facts": plain(health.facts), "findings": plain(findings)}
         )
     else:
         output.line(f"{health.engine}: {'healthy' if health.ok else 'not healthy'}, by its own word")
         output.table([(name, value) for name, value in health.facts.items()], "  ")
-        output.note("keyfold: rows and indexes are looked over in a store in a file only")
-    return 0 if health.ok else 1
+        for finding in findings or ():
+            output.line(f"{'fault ' if finding.fault else 'note  '} {finding}")
+        if findings is None:
+            output.note("keyfold: rows and indexes are looked over in a store in a file only")
+    return 0 if ok else 1
 
 
 def backup(args: Namespace, output: Output) -> int:

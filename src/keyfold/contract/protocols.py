@@ -93,6 +93,22 @@ class Answers(Protocol):
         ...
 
 
+class Finding(Protocol):
+    """One thing that a look at a store finds, in plain words. A `fault` needs help."""
+
+    @property
+    def fault(self) -> bool: ...
+
+
+@runtime_checkable
+class Examined(Protocol):
+    """An engine that can look over all that it holds: what `keyfold doctor` tells of a service."""
+
+    def examine(self) -> Sequence[Finding]:
+        """What a look finds. It reads everything."""
+        ...
+
+
 @runtime_checkable
 class AsyncEngine(Protocol):
     """The same, awaited."""

@@ -22,8 +22,9 @@ from keyfold.contract.intents import (
     Selector,
 )
 from keyfold.contract.ulid import ulid
-from keyfold.dialects import keyed_reads, keyed_writes
+from keyfold.dialects import examining, keyed_reads, keyed_writes
 from keyfold.dialects.base import Dialect
+from keyfold.dialects.examining import Finding
 from keyfold.flow import Plan, adrive, drive
 from keyfold.model import Answer, DeleteResult, Reach, Receipt, Record
 
@@ -98,6 +99,9 @@ class Plans:
     def history(self, ref: Ref) -> Plan[Past]:
         return keyed_reads.history(self.dialect, ref, self.now(), self._keep)
 
+    def examine(self) -> Plan[list[Finding]]:
+        return examining.examine(self.dialect)
+
     def health(self) -> Plan[Health]:
         return keyed_reads.health(self.dialect)
 
@@ -146,6 +150,10 @@ class PlannedEngine:
     def everything(self) -> list[Past]:
         """All records of all namespaces with their states, in the order of an export: one reading of the service."""
         return self._run(self.plans.everything())
+
+    def examine(self) -> list[Finding]:
+        """What a look at all that the service holds finds: it reads everything."""
+        return self._run(self.plans.examine())
 
     def health(self) -> Health:
         return self._run(self.plans.health())
@@ -201,6 +209,10 @@ class AsyncPlannedEngine:
     async def everything(self) -> list[Past]:
         """All records of all namespaces with their states, in the order of an export: one reading of the service."""
         return await self._run(self.plans.everything())
+
+    async def examine(self) -> list[Finding]:
+        """What a look at all that the service holds finds: it reads everything."""
+        return await self._run(self.plans.examine())
 
     async def health(self) -> Health:
         return await self._run(self.plans.health())
