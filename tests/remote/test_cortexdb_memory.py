@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from keyfold import Memory
-from keyfold.errors import Conflict, InvalidRequest
+from keyfold.errors import Conflict, IdempotencyConflict, InvalidRequest
 from keyfold.portability import export, import_keyfold
 from keyfold.registry import open_engine
 from tests.conftest import SteppedClock
@@ -99,6 +99,28 @@ def test_a_callers_key_makes_a_save_a_replay_and_is_never_sent(make: Any, servic
     again = memory.mem_save("ana", "one", **AUTH, idempotency_key="call-1")
     assert (again.id, again.outcome, again.revision_count, again.replayed) == (first.id, "created", 1, True)
     assert not any(b"call-1" in seen.body for seen in double.seen)
+
+
+@WIRES
+def test_a_callers_key_that_comes_again_for_another_record_is_refused_in_the_same_request(
+    make: Any, service: Service
+) -> None:
+    double, memory = make(service)
+    first = memory.mem_save("ana", "one", **AUTH, idempotency_key="call-1")
+    double.settle()
+    double.reset_counts()
+    with pytest.raises(IdempotencyConflict) as caught:
+        memory.mem_save(
+            "ana", "two", type="decision", title="Other", topic_key="other", idempotency_key="call-1"
+        )
+    assert caught.value.existing_id == first.id
+    assert double.count == 1
+    assert memory.mem_save("ben", "two", **AUTH, idempotency_key="call-1").outcome == "created"
+    memory.mem_delete("ana", first.id)
+    told = memory.mem_save(
+        "ana", "two", type="decision", title="Other", topic_key="other", idempotency_key="call-1"
+    )
+    assert told.outcome == "created", "forgetting the record released its keys"
 
 
 @WIRES

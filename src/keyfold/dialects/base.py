@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-from keyfold.contract.intents import Capabilities
+from keyfold.contract.intents import Capabilities, Idempotency
 from keyfold.dialects.names import SESSIONS_TAG, TAG, tagged
 from keyfold.dialects.payload import Payload
 from keyfold.flow import Plan
@@ -78,6 +78,7 @@ class Looked:
 
     rows: tuple[Row, ...]
     sure: bool = True
+    others: tuple[Row, ...] = ()  # of other addresses, found by a caller's idempotency key
 
 
 Replays = (
@@ -116,6 +117,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def finds_calls(self) -> bool:
+        """Whether `lookup_called` is offered."""
+        ...
+
+    @property
     def bare_turns(self) -> bool:
         """Whether a logged turn is written as the caller passed it and no more, so that a repeat has equal bytes."""
         ...
@@ -139,6 +145,10 @@ class Dialect(Protocol):
 
     def texts(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[list[Row]]:
         """The rows with their contents. Those that are gone, or are another's by now, are left out."""
+        ...
+
+    def lookup_called(self, shelf: Shelf, digest: str, call: Idempotency) -> Plan[Looked]:
+        """As `lookup`, and in the same request what other records a caller's idempotency key wrote."""
         ...
 
     def lookup_many(self, shelf: Shelf, digests: Sequence[str]) -> Plan[list[Row] | None]:
@@ -228,6 +238,7 @@ class BaseDialect:
     erases: bool | str = True
     bares = False
     appends: bool = False
+    finds_calls: bool = False
     bare_turns: bool = False
     appends_blindly: bool = False
 
@@ -255,6 +266,9 @@ class BaseDialect:
         raise NotImplementedError
 
     def recall(self, shelves: Sequence[Shelf], question: str) -> Plan[Recalled]:
+        raise NotImplementedError
+
+    def lookup_called(self, shelf: Shelf, digest: str, call: Idempotency) -> Plan[Looked]:
         raise NotImplementedError
 
     def lookup_many(self, shelf: Shelf, digests: Sequence[str]) -> Plan[list[Row] | None]:  # noqa: ARG002  # it cannot

@@ -13,13 +13,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
+from keyfold.contract.intents import Idempotency
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Recalled, Replays, Row, Shelf, newest_first
 from keyfold.dialects.cortexdb_asking import Asking
-from keyfold.dialects.cortexdb_envelope import encode, item_label, piece_of
+from keyfold.dialects.cortexdb_envelope import call_label, encode, item_label, piece_of
 from keyfold.dialects.cortexdb_names import ROOT, scope_of, shelf_of
 from keyfold.dialects.cortexdb_rows import REMEMBERED, cut, damaged, earlier, events_of, remember, rows_of
 from keyfold.dialects.cortexdb_wire import Wire, Written, pauses
-from keyfold.dialects.payload import Payload
+from keyfold.dialects.payload import KeptCall, Payload
 from keyfold.dialects.wire import Closed, Together, Wait
 from keyfold.errors import OutcomeUnknown, StoreError, Unavailable
 from keyfold.flow import Plan
@@ -37,6 +38,7 @@ class CortexDB(BaseDialect):
 
     erases = "the server keeps redacted events, without their text; an erasure of the whole user removes them"
     bare_turns = True
+    finds_calls = True
 
     def __init__(
         self,
@@ -72,6 +74,16 @@ class CortexDB(BaseDialect):
         if more and (not mine or newest_first(mine)[0].missing):
             return (yield from self.lookup_every(shelf, digest))
         return Looked(tuple(rows))
+
+    def lookup_called(self, shelf: Shelf, digest: str, call: Idempotency) -> Plan[Looked]:
+        labels = [item_label(digest), call_label(call.operation, call.key.hex())]
+        rows, more = yield from self._read(shelf, labels, first=True)
+        if more or (shelf, digest) in self._unlisted:
+            rows = [*(yield from self.lookup(shelf, digest)).rows, *rows]
+        mine = {row.remote: row for row in rows if row.payload.digest == digest}
+        others = [row for row in rows if row.payload.digest != digest]
+        strayed = [row for row in others if not any(_is(kept, call) for kept in row.payload.calls)]
+        return Looked((*mine.values(), *strayed), others=tuple(others))
 
     def lookup_every(self, shelf: Shelf, digest: str) -> Plan[Looked]:
         return Looked(tuple((yield from self._at(shelf, digest))[0]))
@@ -346,3 +358,7 @@ class CortexDB(BaseDialect):
             self._unknown.pop(row.payload.digest, None)
             self._unlisted.pop((shelf, row.payload.digest), None)
         self._asking.removed(shelf, events)
+
+
+def _is(kept: KeptCall, call: Idempotency) -> bool:
+    return (kept.operation, kept.key) == (call.operation, call.key.hex())

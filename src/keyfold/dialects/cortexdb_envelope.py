@@ -51,6 +51,11 @@ def item_label(digest: str) -> str:
     return ITEM + label_digest(digest)
 
 
+def call_label(operation: str, key: str) -> str:
+    """The label of a caller's idempotency key: a digest of what stands for it."""
+    return CALL + label_digest(f"{operation}\0{key}")
+
+
 def compact(value: Any) -> str:
     """Compact JSON, the keys in their own order."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
@@ -178,7 +183,7 @@ def _lookup_labels(payload: Payload) -> list[str]:
     if record.kind == DOCUMENT:
         labels.append("tm:s:" + label_digest(record.key))
     labels.append("tm:k:" + label_digest(KINDS_THERE[record.kind][2]))
-    labels += [CALL + label_digest(f"{call.operation}\0{call.key}") for call in payload.calls]
+    labels += [call_label(call.operation, call.key) for call in payload.calls]
     return list(dict.fromkeys(labels))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from keyfold.contract.intents import Ref
+from keyfold.contract.intents import Idempotency, Ref
 from keyfold.dialects.base import Dialect, Row, Shelf, newest_first
 from keyfold.dialects.names import digest_of, is_digest
 from keyfold.errors import StoreError
@@ -27,9 +27,10 @@ def expired(record: Record, now: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The rows of one address, the one that counts first."""
+    """The rows of one address, the one that counts first; and rows of others that the same call wrote."""
 
     rows: tuple[Row, ...] = ()
+    others: tuple[Row, ...] = ()
 
     def row(self, now: datetime) -> Row | None:
         """The row that counts: the newest, unless it has expired.
@@ -53,14 +54,19 @@ def address(ref: Ref) -> tuple[Shelf, str] | None:
     return (shelf, ref.id) if is_digest(ref.id) else None
 
 
-def held_at(dialect: Dialect, shelf: Shelf, digest: str, *, every: bool = False) -> Plan[Held]:
+def held_at(
+    dialect: Dialect, shelf: Shelf, digest: str, *, every: bool = False, call: Idempotency | None = None
+) -> Plan[Held]:
     """What is held at an address.
 
     Whatever the service returns is compared with what was asked. When it returned something else (it ignored
     the filter, a remembered id now names another), the shelf's listing decides. `every`: older rows too, which do not count
     but would, were the newer ones removed.
     """
-    looked = yield from (dialect.lookup_every if every else dialect.lookup)(shelf, digest)
+    if call is not None and dialect.finds_calls:
+        looked = yield from dialect.lookup_called(shelf, digest, call)
+    else:
+        looked = yield from (dialect.lookup_every if every else dialect.lookup)(shelf, digest)
     fit = [row for row in looked.rows if fits(row, shelf, digest)]
     strayed = len(fit) < len(looked.rows)
     if strayed:
@@ -74,7 +80,7 @@ def held_at(dialect: Dialect, shelf: Shelf, digest: str, *, every: bool = False)
         log.warning(
             "%d rows hold record %s; the newest counts, and the next write removes the rest", len(fit), digest
         )
-    return Held(tuple(newest_first(fit)))
+    return Held(tuple(newest_first(fit)), tuple(row for row in looked.others if shelf.holds(row.record)))
 
 
 def whole(row: Row, shelf: Shelf) -> Record:

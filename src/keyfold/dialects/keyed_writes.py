@@ -80,6 +80,9 @@ class Writer:
             if first.body != intent.idempotency.body.hex():
                 raise other_call(row.record.id)
             return first_receipt(row.record, first)
+        for other in held.others:
+            if first_call(other.payload.calls, intent.idempotency, self.now) is not None:
+                raise other_call(other.record.id)
         decision = decide(row.record if row is not None else None, intent, self.now)
         decision = self._bare(decision, intent)
         record = with_id(decision.record)
@@ -201,7 +204,7 @@ class Writer:
             if ahead and (known is not None or shelf not in self.partly):
                 held = known or Held()
             else:
-                held = yield from held_at(self.dialect, shelf, digest)
+                held = yield from held_at(self.dialect, shelf, digest, call=intent.idempotency)
             row = held.row(self.now)
             if row is None or not row.bare:
                 return held
