@@ -52,6 +52,9 @@ def test_a_service_that_ignores_every_filter_makes_no_call_touch_another_record(
     assert record is not None
     assert (record.namespace, record.content) == ("ours", "content 7")
     assert "returned other records than it was asked for" in caplog.text
+    behind = engine.get(ref("other", "key/0"))
+    assert behind is not None, "the oldest row lies behind the first page of what came back"
+    assert (behind.namespace, behind.content) == ("other", "content 0")
     assert engine.get(ref("ours", "absent")) is None
     assert engine.get(ref("nobody", "key/7")) is None
     assert engine.store(intent("ours", "key/7", "rewritten")).outcome == "updated"
