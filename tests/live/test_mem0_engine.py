@@ -9,8 +9,10 @@ import pytest
 
 from keyfold import Memory, conformance
 from keyfold.conformance.world import SteppedClock
+from keyfold.contract.intents import Query
 from keyfold.registry import open_async_engine, open_engine
 from tests.live import mem0_server, rewriting
+from tests.remote.common import contents, intent
 
 TIMES = 100
 
@@ -48,3 +50,16 @@ def test_two_processes_rewriting_one_key_end_with_one_record_and_the_last_text(u
     # Two that end within one request of each other are answered in no order that a caller could know.
     assert held[0].content in told["either"]
     assert held[0].revision_count >= TIMES
+
+
+def test_a_namespace_longer_than_the_server_lists_is_read_whole(url: str) -> None:
+    engine = open_engine(url)
+    try:
+        intents = [intent("long", f"key/{number}", f"content {number}") for number in range(1003)]
+        engine.store_many(intents)
+        for _ in range(2):
+            found = contents(engine.page(Query("long", limit=2000)).items)
+            assert found == sorted(f"content {number}" for number in range(1003))
+            assert engine.count("long").total == 1003
+    finally:
+        engine.close()
