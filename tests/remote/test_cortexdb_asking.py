@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from keyfold import AsyncMemory, Memory, Unsupported
-from keyfold.errors import StoreError, Unavailable
+from keyfold.errors import StoreError, Unauthorized, Unavailable
 from tests.conftest import SteppedClock
 from tests.doubles.cortexdb import Cortex
 from tests.remote.common import CORTEXDB, TINYHUMANS, Service, configured, payload, put_cortexdb
@@ -268,6 +268,8 @@ def test_who_acts_is_asked_once_and_said_with_every_request(
     assert [seen.path for seen in double.seen].count("/v1/auth/whoami") == 1
     assert {seen.headers.get("x-cortex-actor") for seen in double.seen[1:]} == {"user:ana"}
     double.accept_token(double.key, "user:ben")  # the same token stands for another now
+    with pytest.raises(Unauthorized, match="may not use this scope"):
+        memory.mem_list("ana")
     assert memory.mem_save("ben", "one", **AUTH).outcome == "created"
     assert double.seen[-1].headers["x-cortex-actor"] == "user:ben"
 

@@ -202,6 +202,19 @@ def test_a_batch_writes_only_what_is_missing_and_looks_each_hit_over(
     assert len(bulk["items"]) == 30
 
 
+def test_a_bulk_takes_at_most_a_thousand_events_and_eight_mebibytes(
+    memory: Memory, double: CortexDirect
+) -> None:
+    memory.engine.store_many([intent("ana", f"k{number}", f"text {number}") for number in range(1_020)])
+    memory.engine.store_many(
+        [intent("ben", f"k{number}", f"{number}{'x' * 200_000}") for number in range(50)]
+    )
+    bulks = [seen for seen in double.recent if seen.path.endswith("bulk")]
+    assert [len(seen.json()["items"]) for seen in bulks][:2] == [1_000, 20]
+    assert len(bulks) == 4
+    assert all(len(seen.body) < 9 << 20 for seen in bulks)
+
+
 # --- keyed records on a log
 
 

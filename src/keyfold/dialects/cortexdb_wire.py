@@ -27,13 +27,14 @@ from keyfold.dialects.wire import (
     retry_after,
     unknown,
 )
-from keyfold.errors import Conflict, OutcomeUnknown, StoreError, Unavailable, Unsupported
+from keyfold.errors import Conflict, OutcomeUnknown, StoreError, Unauthorized, Unavailable, Unsupported
 from keyfold.flow import Plan
 
 PAGE: Final = 200  # copies of events a page: a listing shows every event twice
 CHANGING: Final = "AUTHORIZATION_STATE_CHANGED"  # the scope is just being registered; it passes
 CHANGE_PAUSES: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 NO_MODEL: Final = ("ANSWER_UNAVAILABLE", "SYNTHESIZER_UNCONFIGURED")
+NOT_YOURS: Final = ("NOT_A_MEMBER", "POLICY_DENIED", "SCOPE_REGISTRATION_REQUIRED")
 SURE: Final = (*NO_MODEL, "STORAGE_UNWIRED")  # a 503 that stays one
 FINE: Final = (200, 201, 202, 204)
 
@@ -253,6 +254,11 @@ def _refused(request: Http, answer: Answer) -> NoReturn:
     if code in NO_MODEL:
         raise Unsupported(
             f"{answer.host} has no model to answer with ({code}): mem_context gathers the memories for a question"
+        )
+    if code in NOT_YOURS:
+        raise Unauthorized(
+            f"{answer.host} knows the key, and it may not use this scope ({code}): somebody else wrote to it first, "
+            f"or a policy forbids it; it said: {answer.quoted()}"
         )
     if code == CHANGING:
         raise Unavailable(f"{answer.host} is still registering the scope ({code}): call again later")
