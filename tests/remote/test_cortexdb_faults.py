@@ -224,7 +224,8 @@ def check_reads(act: Act, told: Any, error: KeyfoldError | None, present: list[s
 
 @SERVICES
 @pytest.mark.parametrize(
-    "kind", ["status", "stall", "truncate", "content_type", "drop", "huge", "apply_then_drop"]
+    "kind",
+    ["status", "stall", "truncate", "content_type", "drop", "huge", "apply_then_drop", "apply_then_stall"],
 )
 @pytest.mark.parametrize("act", [save, turn, document, listing, search, recall], ids=lambda act: act.__name__)
 def test_a_broken_answer_is_a_truthful_error_and_nothing_is_lost(
@@ -237,7 +238,7 @@ def test_a_broken_answer_is_a_truthful_error_and_nothing_is_lost(
 ) -> None:
     monkeypatch.setattr("keyfold.engines.remote.transport.LARGEST", 2_000_000)
     double = running(late(service.double()))
-    memory = remembering(service, double, timeout=0.2 if kind == "stall" else 5.0)
+    memory = remembering(service, double, timeout=0.2 if kind.endswith("stall") else 5.0)
     hasty(memory.engine)  # type: ignore[arg-type]
     memory.mem_save("ana", "the first", type="decision", title="First", topic_key="first")
     double.settle()
@@ -303,6 +304,25 @@ def test_a_hosted_write_whose_claim_was_taken_and_not_forwarded_has_an_unknown_o
         turn(memory)
     assert double.events == []
     assert turn(memory).outcome == "created"
+    assert len(double.events) == 1
+
+
+def test_a_hosted_turn_that_another_process_just_logged_is_a_replay_though_events_have_no_route_of_their_own(
+    hosted: tuple[Any, Memory], remembering: Callable[..., Memory]
+) -> None:
+    double, memory = hosted
+    double.faults.add(
+        "status",
+        path="/memory/events/",
+        code=404,
+        times=99,
+        body={"success": False, "errorCode": "NOT_FOUND"},
+    )
+    other = remembering(TINYHUMANS, double)
+    hasty(other.engine)  # type: ignore[arg-type]
+    turn(other)
+    double.knobs.hide_listing_for = 1
+    assert turn(memory).replayed is True
     assert len(double.events) == 1
 
 

@@ -218,7 +218,7 @@ class CortexDB(BaseDialect):
             self._unknown.pop(payload.digest, None)
             if all(item.replayed for item in told):
                 replays.add(payload.digest)
-            gone = yield from self._gone(told)
+            gone = yield from self._gone(shelf, payload.digest, told)
             if gone:
                 replays.discard(payload.digest)
                 told[:] = yield from self._anew(shelf, payload, made, told, gone)
@@ -265,12 +265,12 @@ class CortexDB(BaseDialect):
         sent = iter((yield from self.wire.write([body for made in bodies for body in made], wait=wait)))
         return [[next(sent) for _ in made] for made in bodies]
 
-    def _gone(self, told: Sequence[Written]) -> Plan[set[str]]:
+    def _gone(self, shelf: Shelf, digest: str, told: Sequence[Written]) -> Plan[set[str]]:
         """Those events that a replay named and that are no more: a server may keep the keys of what is forgotten."""
         gone: set[str] = set()
         for item in told:
             if item.replayed and (not item.repeated or item.event in self._removed):
-                found = yield from self.wire.event(item.event)
+                found = yield from self.wire.event(item.event, scope_of(shelf), item_label(digest))
                 if found is None or piece_of(found) is None:
                     gone.add(item.event)
         return gone
@@ -309,7 +309,7 @@ class CortexDB(BaseDialect):
             yield from self.rewrite(shelf, [row], payload)
             return
         (told,) = yield from self._write([lost], wait=True)
-        gone = yield from self._gone(told)
+        gone = yield from self._gone(shelf, payload.digest, told)
         if gone:
             fresh = self._bodies(shelf, payload, self._nonce())
             anew = [fresh[index] for index, item in zip(row.missing, told, strict=True) if item.event in gone]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from keyfold.dialects.cortexdb_wire import (
     ClaimTaken,
@@ -18,6 +18,8 @@ from keyfold.dialects.cortexdb_wire import (
 from keyfold.dialects.wire import Answer, Closed, Wait, unknown
 from keyfold.errors import StoreError, Unavailable
 from keyfold.flow import Plan
+
+LISTED_SOON: Final = 5.0  # seconds after which what is not listed is taken to be gone
 
 
 class HostedWire(Wire):
@@ -72,6 +74,17 @@ class HostedWire(Wire):
                     return Written(str(item.get("id") or item.get("event_id")), False, True)
             yield Wait(pause)
         raise unknown(f"{taken}, and in 30 s its event was not listed")
+
+    def event(self, identity: str, scope: str, label: str) -> Plan[dict[str, Any] | None]:
+        # The backend may have no route for one event: a 404 would say nothing. What was accepted is listed soon.
+        for pause in (*pauses(hosted=True, seconds=LISTED_SOON), None):
+            listing = yield from self.events(scope, [label], first=True)
+            for item in listing.items:
+                if identity in (item.get("id"), item.get("event_id")):
+                    return item
+            if pause is not None:
+                yield Wait(pause)
+        return None
 
     def scopes(self, prefix: str, limit: int) -> Plan[list[str]]:
         answer = yield from self.get("/scopes", (("prefix", prefix), ("limit", str(limit))))

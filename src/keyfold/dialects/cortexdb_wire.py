@@ -201,8 +201,8 @@ class Wire:
             cursor = after
             used.add(cursor)
 
-    def event(self, identity: str) -> Plan[dict[str, Any] | None]:
-        """One event, or None when it is gone."""
+    def event(self, identity: str, scope: str, label: str) -> Plan[dict[str, Any] | None]:  # noqa: ARG002  # an id says enough here
+        """One event of a scope, which has this label; or None when it is gone."""
         answer = yield from self.get(f"/events/{quote(identity, safe='')}", absent=(404,))
         return self.data(answer) if answer.status in FINE else None
 
