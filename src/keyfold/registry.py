@@ -80,7 +80,10 @@ def open_engine(url: str | os.PathLike[str] | None = None, *, config: Config | N
         return open_remote(where, scheme, settings, clock)
     if scheme.split("+")[0] in _LATER:
         raise Unsupported(f"this version has no {scheme} engine yet; it opens {_FORMS}")
-    raise InvalidRequest("store", f"{scheme}: is not a known scheme; use {_FORMS}")
+    raise InvalidRequest(
+        "store",
+        f"{scheme}: is not a known scheme; use {_FORMS}, or a service: {', '.join(_SERVICES)} (docs/services.md)",
+    )
 
 
 async def open_async_engine(

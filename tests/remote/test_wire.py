@@ -13,12 +13,10 @@ from keyfold.errors import (
     Conflict,
     InvalidRequest,
     KeyfoldError,
-    NotFound,
     OutcomeUnknown,
     StoreError,
     Unauthorized,
     Unavailable,
-    Unsupported,
 )
 
 READ = Http("GET", "/things", reads=True)
@@ -61,15 +59,15 @@ def driven(
     [
         (401, Unauthorized, "KEYFOLD_API_KEY"),
         (403, Unauthorized, "KEYFOLD_API_KEY"),
-        (404, NotFound, "check the address"),
+        (404, StoreError, "check the address"),
         (409, Conflict, "read again"),
         (402, StoreError, "quota"),
         (413, StoreError, "no room"),
         (507, StoreError, "no room"),
         (400, InvalidRequest, "refused it"),
         (422, InvalidRequest, "refused it"),
-        (405, Unsupported, "does not offer"),
-        (501, Unsupported, "does not offer"),
+        (405, StoreError, "check the address"),
+        (501, StoreError, "check the address"),
         (302, StoreError, "check scheme, host and path"),
         (307, StoreError, "check scheme, host and path"),
     ],

@@ -43,6 +43,7 @@ def opened(args: Namespace) -> Iterator[Memory]:
     from keyfold.memory import Memory
 
     with Memory.open(store_of(args)) as memory:
+        _tell_warnings_plainly()
         yield memory
 
 
@@ -52,7 +53,15 @@ def looked_into(args: Namespace, output: Output) -> Iterator[Memory]:
     from keyfold.memory import Memory
 
     with Memory.open(readable_store(args, output)) as memory:
+        _tell_warnings_plainly()
         yield memory
+
+
+def _tell_warnings_plainly() -> None:
+    """Let an engine's warnings look like the rest of what is said on stderr. Only engines on services log any."""
+    logging = sys.modules.get("logging")
+    if logging is not None and logging.lastResort is not None:
+        logging.lastResort.setFormatter(logging.Formatter("keyfold: %(message)s"))
 
 
 def readable_store(args: Namespace, output: Output) -> str | None:

@@ -125,7 +125,7 @@ def show_history(found: History, diffs: list[tuple[int, int, str]], output: Outp
             for line in (changes[state.revision] or "the text is the same").split("\n"):
                 output.line(f"    {line}")
     for first, last in found.gaps:
-        output.note(f"keyfold: revisions {first} to {last} are no longer kept")
+        output.note(f"keyfold: revisions {first} to {last} are not kept")
 
 
 def _diffs(found: History) -> list[tuple[int, int, str]]:

@@ -130,7 +130,7 @@ CLAUSES: Final = (
     Clause("Q-18", "A rewritten record is found by its new words alone.", ("search", "word_search")),
     Clause("Q-19", "A query without words finds nothing.", ("search",)),
     Clause("Q-20", "A score's parts are told when asked for, and only then.", ("search",)),
-    Clause("Q-21", "Other forms of a word, and short words, are found.", ("search",)),
+    Clause("Q-21", "Other forms of a word, and short words, are found.", ("search", "word_search")),
     Clause("Q-22", "A search looks at the kinds asked for, all readable ones by default.", ("search",)),
     Clause("Q-23", "What was forgotten is not found.", ("search",)),
     # what R is about: reach

@@ -10,6 +10,7 @@ from typing import Any, Final
 from keyfold.clock import to_micros
 from keyfold.contract.decide import revision_of
 from keyfold.contract.filters import matches
+from keyfold.contract.indexed_text import indexed_text
 from keyfold.contract.intents import (
     Counts,
     Found,
@@ -133,7 +134,8 @@ def search(dialect: Dialect, query: SearchQuery, now: datetime) -> Plan[FoundPag
     """What the service finds, verified and filtered; how good a match is, is for the service to say."""
     if not dialect.capabilities.search:
         raise Unsupported(f"the {dialect.capabilities.engine} engine has no search; a page lists by filter")
-    if not all_words(query.text):
+    words = all_words(query.text)
+    if not words:
         return FoundPage((), 0)  # signs alone: services refuse them, or find anything
     shelves = yield from shelves_of(dialect, query.namespace, query.reach, READABLE_KINDS)
     filtering = not query.where.empty or set(query.kinds) != set(READABLE_KINDS)
@@ -147,6 +149,8 @@ def search(dialect: Dialect, query: SearchQuery, now: datetime) -> Plan[FoundPag
                 continue
             if record.kind not in query.kinds or expired(record, now) or not matches(record, query.where):
                 continue
+            if hit.score <= 0 and not _named(record, words):
+                continue  # as far from the question as can be: services return it to fill the list
             known = best.get((record.namespace, record.id))
             if known is None or known.record.revision_count < record.revision_count:
                 score = min(1.0, max(0.0, hit.score))
@@ -155,6 +159,12 @@ def search(dialect: Dialect, query: SearchQuery, now: datetime) -> Plan[FoundPag
                 )
     found = sorted(best.values(), key=lambda item: (item.score, item.record.updated_at), reverse=True)
     return FoundPage(tuple(found[: query.limit]), len(found))
+
+
+def _named(record: Record, words: Sequence[str]) -> bool:
+    """Whether a query's word stands in what a service does not search: title, key and tags."""
+    said = set(all_words(indexed_text(record.title, "", record.topic_key, record.tags)))
+    return any(word in said for word in words)
 
 
 def count(dialect: Dialect, namespace: str, reach: Reach, now: datetime) -> Plan[Counts]:

@@ -16,12 +16,10 @@ from keyfold.errors import (
     Conflict,
     InvalidRequest,
     KeyfoldError,
-    NotFound,
     OutcomeUnknown,
     StoreError,
     Unauthorized,
     Unavailable,
-    Unsupported,
 )
 from keyfold.flow import Plan
 
@@ -219,9 +217,10 @@ def refuse(request: Http, answer: Answer, statuses: Statuses = FINE) -> NoReturn
             f"{host} refused the credentials ({status}): check KEYFOLD_API_KEY or the service's own variable; "
             f"it said: {said}"
         )
-    if status == 404:
-        raise NotFound(
-            f"{host} has no {request.method} {request.path} (404): check the address; it said: {said}"
+    if status in (404, 405, 501):  # what a record's absence answers is no surprise and does not come here
+        raise StoreError(
+            f"{host} was not found to offer {request.method} {request.path} ({status}): check the address, and the "
+            f"scheme that names the service; it said: {said}"
         )
     if status == 409:
         raise Conflict(
@@ -237,8 +236,6 @@ def refuse(request: Http, answer: Answer, statuses: Statuses = FINE) -> NoReturn
         raise StoreError(
             f"{host} sends elsewhere ({status}), where the key does not follow: check scheme, host and path of the address"
         )
-    if status in (405, 501):
-        raise Unsupported(f"{host} does not offer {request.method} {request.path} ({status}): {said}")
     if 400 <= status < 500 and status != 408:
         raise InvalidRequest("request", f"{host} refused it ({status}): {said}")
     if request.reads and _may_pass(status):

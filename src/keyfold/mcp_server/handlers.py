@@ -206,7 +206,7 @@ async def history(memory: AsyncMemory, user: str, given: Arguments) -> Reply:
     }
     if not items:
         lines.append(f"There is no revision before {before}.")
-    lines.extend(f"Revisions {first} to {last} are no longer kept." for first, last in found.gaps)
+    lines.extend(f"Revisions {first} to {last} are not kept." for first, last in found.gaps)
     if data["truncated"]:
         oldest = items[-1]["revision"]
         data["next_before_revision"] = oldest
@@ -228,7 +228,10 @@ async def context(memory: AsyncMemory, user: str, given: Arguments) -> Reply:
     """mem_context"""
     found = await memory.mem_context(user, **given)
     data = _context(found, found.truncated)
-    return Reply(data["text"] or "Nothing is remembered yet.", data)
+    nothing = "Nothing is remembered yet."
+    if given.get("query") is not None:
+        nothing = "No memory answers that. Leave query out for what matters most."
+    return Reply(data["text"] or nothing, data)
 
 
 def _context(text: str, truncated: bool) -> dict[str, Any]:

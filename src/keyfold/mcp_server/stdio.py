@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import os
 import signal
@@ -19,6 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCRequest
 
+from keyfold.errors import Unavailable
 from keyfold.mcp_server.ending import Deadline, leave, log_to_stderr
 from keyfold.mcp_server.pipes import LONGEST_LINE, Pipes, Reader, Writer
 from keyfold.mcp_server.server import build_server
@@ -44,9 +46,20 @@ def run(store: str | None, user: str, pipes: Pipes) -> NoReturn:
 
 async def _serve(store: str | None, user: str, pipes: Pipes) -> int:
     async with AsyncMemory.open(store) as memory:
+        await _probe(memory)
         connection = Connection(Toolbox(memory, user), pipes)
         await connection.serve()
     return connection.code
+
+
+async def _probe(memory: AsyncMemory) -> None:
+    """Fail at once where a service refuses the key or is none; a service that is away may come back."""
+    if memory.core.capabilities.transactions:
+        return  # the embedded store was opened, which says as much
+    try:
+        await memory.engine.health()
+    except Unavailable as error:
+        logging.getLogger("keyfold").warning("%s; calls will be tried all the same", error)
 
 
 class Connection:

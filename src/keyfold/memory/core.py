@@ -20,6 +20,17 @@ from keyfold.model import ACTIVE, OBSERVATION, SESSION, UNSET, Config, Reach, pl
 REACHES = ("exact", "inherit", "subtree")
 
 
+# What an engine without a capability does not do, in a user's words.
+LACKS = {
+    "history": "keeps no earlier revisions",
+    "idempotency": "keeps no idempotency keys",
+    "derives": "draws no facts from what is saved",
+    "reach": "looks into one user's memory at a time",
+    "search": "has no search",
+    "answers": "answers no questions",
+}
+
+
 class Core:
     """The state behind a Memory or AsyncMemory. Its dictionaries are only hints: the store decides."""
 
@@ -41,7 +52,7 @@ class Core:
     def needs(self, capability: str, instead: str) -> None:
         """Raise Unsupported when the engine lacks a capability; `instead` says what to use."""
         if not getattr(self.capabilities, capability):
-            raise Unsupported(f"the {self.capabilities.engine} engine does not support this; {instead}")
+            raise Unsupported(f"the {self.capabilities.engine} engine {LACKS[capability]}; {instead}")
 
     def idempotency(self, operation: str, key: Any, body: dict[str, Any]) -> Idempotency | None:
         """The digests of a caller's idempotency key and of what it passed (already redacted); None without a key."""

@@ -164,6 +164,10 @@ def mem_session_summary(
     key = core.idempotency(
         "mem_session_summary", idempotency_key, {"summary": content, "session": session_id}
     )
+    if session_id is None and not core.capabilities.session_activity and user not in core.sessions:
+        # a save would not look, but a summary belongs to the session that was started, by whichever process
+        alive_since = core.now() - core.timeout
+        session_id = yield from newest_active(user, alive_since, alive_since + 2 * core.timeout)
     use = yield from current_session(core, user, session_id)
     intent = _summary_intent(user, use.id, content, key)
     return (yield from stored(core, (intent,), use.id))[0]
