@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from keyfold import Memory
+
 
 def test_an_export_imported_elsewhere_exports_the_same(keyfold: Any, saved: Any, tmp_path: Path) -> None:
     for text in ("one", "two", "trés ünïcode 日本"):
@@ -189,3 +191,43 @@ def test_notes_are_imported_for_the_user_and_what_vanished_is_told(keyfold: Any,
     assert "regular file" in keyfold("import", str(notes), "--from", "mcp-memory").err
     assert keyfold("import", str(notes / "absent.md")).code == 1
     assert keyfold("import", "-", "--from", "chatgpt", stdin="[]").code == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["memory.db", "memory.db-wal", "memory.db-shm", "memory.db-journal", "link.db"]
+)
+def test_an_export_never_replaces_a_store_or_what_belongs_to_it(
+    keyfold: Any, saved: Any, tmp_path: Path, name: str
+) -> None:
+    saved("kept", topic="k")
+    (tmp_path / "link.db").symlink_to(tmp_path / "memory.db")
+    answer = keyfold("export", "--output", str(tmp_path / name))
+    assert answer.code == 2
+    assert answer.err.startswith("keyfold: --output: ")
+    with Memory.open(tmp_path / "memory.db") as other:  # while it is open its log is there
+        assert keyfold("export", "--output", str(tmp_path / name)).code == 2
+        other.mem_save("default", "more", type="decision", title="t")
+    assert "kept" in keyfold("get", "--topic", "k").out
+    assert keyfold("doctor").code == 0
+
+
+def test_an_export_replaces_an_earlier_export_and_nothing_else(
+    keyfold: Any, saved: Any, tmp_path: Path
+) -> None:
+    saved("kept", topic="k")
+    out, notes, pipe = tmp_path / "out.jsonl", tmp_path / "notes.md", tmp_path / "pipe"
+    out.touch()
+    notes.write_text("my notes\n")
+    os.mkfifo(pipe)
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(tmp_path / "nowhere")
+    assert keyfold("export", "--output", str(out)).code == 0
+    first = out.read_bytes()
+    saved("another", topic="l")
+    assert keyfold("export", "--output", str(out)).code == 0
+    assert out.read_bytes() != first
+    for place in (notes, pipe, dangling):
+        assert keyfold("export", "--output", str(place)).code == 2, place
+    assert keyfold("export", "--output", str(tmp_path)).code == 3
+    assert (notes.read_text(), pipe.is_fifo(), dangling.is_symlink()) == ("my notes\n", True, True)
+    assert [item.name for item in tmp_path.glob(".*.part")] == []

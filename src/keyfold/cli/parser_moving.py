@@ -57,7 +57,9 @@ def moving(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "Of all users, or with --user of one. KEYFOLD_USER does not narrow an export.",
     )
     export.add_argument(
-        "--output", metavar="FILE", help="write to FILE, which is replaced when the export is complete"
+        "--output",
+        metavar="FILE",
+        help="write to FILE; an earlier export there is replaced when this one is complete, nothing else is",
     )
     bring = command(
         commands,

@@ -70,6 +70,8 @@ def words_of(error: KeyfoldError, command: str) -> str:
     field = FLAGS.get(error.field, error.field)
     if command == "context" and field == "QUERY":
         field = "--query"
+    if command == "export" and field == "PATH":
+        field = "--output"
     return f"{field}: {_in_shell(error.problem)}"
 
 

@@ -19,6 +19,7 @@ from keyfold.contract.intents import Past, Query, Ref
 from keyfold.contract.protocols import Engine, Whole
 from keyfold.errors import StoreError
 from keyfold.model import KINDS, Record, Revision
+from keyfold.portability.places import check_place
 
 FORMAT: Final = "keyfold"
 VERSION: Final = 1
@@ -49,10 +50,12 @@ def export_file(
 ) -> int:
     """Write an export to a file and return the number of records, sessions included (`kinds` counts by kind).
 
-    It is written beside its destination and renamed when it is complete and on disk, so that what was
-    there before stays whole until then. StoreError when it cannot be written.
+    It is written beside its destination and renamed when it is complete and on disk, so that an earlier
+    export there stays whole until then. StoreError when it cannot be written, InvalidRequest where it would
+    replace anything but an earlier export: the store, its log, a device, a file of another kind.
     """
     target = Path(path)
+    check_place(target, _line({"format": FORMAT})[:-2])
     lines = -2  # the header and the closing line are no records
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
