@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
 
-from keyfold.conformance import Outcome, arun, run
-from keyfold.conformance.world import SteppedClock
 from keyfold.portability import export, import_keyfold
-from keyfold.registry import open_async_engine, open_engine
 from tests.doubles.supermemory import Supermemory
 from tests.remote.common import KEY, SUPERMEMORY
 from tests.remote.supermemory_service import USER, alive, counting, reach, read, save
-
-LACKS = {
-    "transactions",
-    "dedup_window",
-    "session_activity",
-    "word_search",
-    "similar_keys",
-    "fresh_ids",
-}
 
 
 @pytest.fixture
@@ -34,28 +21,6 @@ def double(running: Callable[[Supermemory], Supermemory], monkeypatch: pytest.Mo
 
 def fill(double: Supermemory, user: str, n: int) -> None:
     SUPERMEMORY.fill(double, user, n)
-
-
-def assert_conforms(outcomes: Sequence[Outcome]) -> None:
-    assert [str(outcome) for outcome in outcomes if outcome.status == "failed"] == []
-    skipped = {outcome.detail for outcome in outcomes if outcome.status == "skipped"}
-    declared = {reason for reason in skipped if "keeps no idempotency keys of deletes" not in reason}
-    assert declared == {f"the engine declares no {name}" for name in LACKS}
-
-
-def test_every_clause_holds_or_is_declared(double: Supermemory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SUPERMEMORY_API_KEY", KEY)
-    url = SUPERMEMORY.url(double)
-    assert_conforms(run(lambda config: open_engine(url, config=config), clock=SteppedClock()))
-
-
-def test_every_clause_holds_or_is_declared_when_awaited(
-    double: Supermemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SUPERMEMORY_API_KEY", KEY)
-    url = SUPERMEMORY.url(double)
-    outcomes = asyncio.run(arun(lambda config: open_async_engine(url, config=config), clock=SteppedClock()))
-    assert_conforms(outcomes)
 
 
 def pages(n: int) -> int:
