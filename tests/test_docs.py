@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+
+from keyfold.clock import system_clock
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 # How many examples are not executed. Raising it is a decision to make in the open.
 NOT_RUN = 0
+
+HOURS = timedelta(hours=3)
 
 OPENING = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<info>.*)$")
 NO_RUN = re.compile(r"\bno-run\b(?::[ \t]*(?P<reason>.*))?")
@@ -77,14 +82,31 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", PAGES, ids=relative)
-def test_the_examples_of_a_page_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of the page's own to run in, and nothing of the user's."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     for name in ("KEYFOLD_STORE", "KEYFOLD_USER", "KEYFOLD_API_KEY"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("path", PAGES, ids=relative)
+def test_the_examples_of_a_page_run_and_later_run_again_in_the_same_folder(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(str(path), path.read_text("utf-8"))
+    for engine in ("sqlite", "inmemory"):  # an unkeyed repeat is a dedup for a minute
+        monkeypatch.setattr(f"keyfold.engines.{engine}.engine.system_clock", lambda: system_clock() + HOURS)
+    run(str(path), path.read_text("utf-8"))
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_examples_of_all_pages_run_in_one_folder() -> None:
+    for path in PAGES:
+        run(str(path), path.read_text("utf-8"))
 
 
 def test_an_example_that_does_not_run_says_why_and_is_counted() -> None:
