@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from keyfold import Config, Memory, Unauthorized
 from keyfold.cli import main
 from tests.doubles.mem0_oss import Mem0Oss
 
@@ -51,6 +52,23 @@ def test_a_wrong_key(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == 3
     assert "a-wrong-key" not in said
     assert on_the_page(said), said
+
+
+def test_no_key_at_all(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KEYFOLD_API_KEY", "MEM0_API_KEY", "ADMIN_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    said, code = say(*GET)
+    assert code == 3
+    assert on_the_page(said), said
+
+
+def test_a_function_that_gives_no_key_is_told_of(service: Mem0Oss) -> None:
+    url = service.url.replace("http://", "mem0+http://")
+    with (
+        Memory.open(url, config=Config(credential=lambda: None)) as memory,
+        pytest.raises(Unauthorized, match="the function that gives it gave none"),
+    ):
+        memory.mem_topics("ana")
 
 
 def test_a_server_that_is_not_there(say: Say) -> None:
@@ -107,4 +125,4 @@ def test_what_the_service_cannot_do(say: Say) -> None:
 
 
 def test_the_page_shows_nothing_that_no_test_prints() -> None:
-    assert len(SAID) == 9
+    assert len(SAID) == 10

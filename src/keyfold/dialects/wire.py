@@ -64,12 +64,16 @@ class Http:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a service said. `headers` have lower-case names; `host` is for messages."""
+    """What a service said. `headers` have lower-case names; `host` is for messages.
+
+    `keyless`: why no key was sent and how to set one, in words; empty when one was sent.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
     host: str = "the service"
+    keyless: str = ""
 
     def json(self) -> Any:
         """The body as JSON. StoreError when it is something else: a login page, half a document."""
@@ -212,6 +216,8 @@ def refuse(request: Http, answer: Answer, statuses: Statuses = FINE) -> NoReturn
     if explained is not None:
         raise explained(answer)
     host, status, said = answer.host, answer.status, answer.quoted()
+    if status in (401, 403) and answer.keyless:
+        raise Unauthorized(f"{host} asks for a key ({status}), and {answer.keyless}; it said: {said}")
     if status in (401, 403):
         raise Unauthorized(
             f"{host} refused the credentials ({status}): check KEYFOLD_API_KEY or the service's own variable; "

@@ -30,6 +30,14 @@ class Credential:
             )
         return found
 
+    @property
+    def absence(self) -> str:
+        """What to do where a service asks for a key and there is none."""
+        if self._ask is not None:
+            return "the function that gives it gave none"
+        *others, last = self._names
+        return f"none is set: set {', '.join(others)} or {last}" if others else f"none is set: set {last}"
+
     def _from_environment(self) -> str | None:
         return next((os.environ[name] for name in self._names if name in os.environ), None)
 

@@ -98,19 +98,21 @@ SERVICES: Final[dict[str, Service]] = {
 
 def open_remote(url: str, scheme: str, config: Config, clock: Clock) -> PlannedEngine:
     """A blocking engine on the service that a URL names. Nothing is asked of it yet."""
-    service, where, headers = _parts(url, scheme, config)
+    service, where, credential, headers = _parts(url, scheme, config)
     plans = Plans(service.dialect(**where.options), clock, config.keep_revisions)
-    return PlannedEngine(plans, BlockingTransport(where, headers, config.timeout))
+    return PlannedEngine(plans, BlockingTransport(where, headers, config.timeout, credential.absence))
 
 
 def open_async_remote(url: str, scheme: str, config: Config, clock: Clock) -> AsyncPlannedEngine:
     """An async engine on the service that a URL names. Nothing is asked of it yet."""
-    service, where, headers = _parts(url, scheme, config)
+    service, where, credential, headers = _parts(url, scheme, config)
     plans = Plans(service.dialect(**where.options), clock, config.keep_revisions)
-    return AsyncPlannedEngine(plans, AwaitedTransport(where, headers, config.timeout))
+    return AsyncPlannedEngine(plans, AwaitedTransport(where, headers, config.timeout, credential.absence))
 
 
-def _parts(url: str, scheme: str, config: Config) -> tuple[Service, Endpoint, Callable[[], dict[str, str]]]:
+def _parts(
+    url: str, scheme: str, config: Config
+) -> tuple[Service, Endpoint, Credential, Callable[[], dict[str, str]]]:
     service = SERVICES.get(scheme)
     if service is None:
         raise InvalidRequest("store", f"{scheme}: is not a known scheme; services are {', '.join(SERVICES)}")
@@ -122,4 +124,4 @@ def _parts(url: str, scheme: str, config: Config) -> tuple[Service, Endpoint, Ca
         key = credential.key()
         return {} if key is None else dict([service.header(key)])
 
-    return service, where, headers
+    return service, where, credential, headers

@@ -12,7 +12,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any, Final
@@ -42,8 +42,9 @@ Headers = Callable[[], dict[str, str]]
 class _Client:
     """What both transports share: how a request looks, and what an error means."""
 
-    def __init__(self, endpoint: Endpoint, headers: Headers, timeout: float) -> None:
+    def __init__(self, endpoint: Endpoint, headers: Headers, timeout: float, keyless: str) -> None:
         self._endpoint = endpoint
+        self._keyless = keyless
         self._headers = headers
         self._timeout = timeout
         self._closed = False
@@ -86,13 +87,14 @@ class _Client:
             built["timeout"] = httpx2.Timeout(request.timeout, connect=CONNECT)
         return built
 
-    def _answer(self, response: httpx2.Response, body: bytes, secrets: Iterable[str]) -> Answer:
+    def _answer(self, response: httpx2.Response, body: bytes, secrets: Collection[str]) -> Answer:
         headers = {name.lower(): value for name, value in response.headers.items()}
         if response.status_code >= 400:  # some services quote the key that they refuse, and errors are shown
             for secret in (value.split(" ")[-1] for value in secrets):
                 if len(secret) >= LEAST_SECRET:
                     body = body.replace(secret.encode(), b"[the key]")
-        return Answer(response.status_code, headers, body, self._endpoint.host)
+        keyless = "" if secrets else self._keyless
+        return Answer(response.status_code, headers, body, self._endpoint.host, keyless)
 
     def _patience(self, request: Http) -> float:
         return PATIENCE * (request.timeout or self._timeout)
@@ -187,8 +189,10 @@ class _Deadline(threading.local):
 class BlockingTransport(_Client):
     """Carries out what plans yield, blocking. Safe to use from several threads."""
 
-    def __init__(self, endpoint: Endpoint, headers: Headers, timeout: float = TIMEOUT) -> None:
-        super().__init__(endpoint, headers, timeout)
+    def __init__(
+        self, endpoint: Endpoint, headers: Headers, timeout: float = TIMEOUT, keyless: str = ""
+    ) -> None:
+        super().__init__(endpoint, headers, timeout, keyless)
         self._client = httpx2.Client(**self._options())
         self._deadline = _Deadline()
 
@@ -248,8 +252,10 @@ class BlockingTransport(_Client):
 class AwaitedTransport(_Client):
     """Carries out what plans yield, awaited, in one event loop."""
 
-    def __init__(self, endpoint: Endpoint, headers: Headers, timeout: float = TIMEOUT) -> None:
-        super().__init__(endpoint, headers, timeout)
+    def __init__(
+        self, endpoint: Endpoint, headers: Headers, timeout: float = TIMEOUT, keyless: str = ""
+    ) -> None:
+        super().__init__(endpoint, headers, timeout, keyless)
         self._client = httpx2.AsyncClient(**self._options())
 
     async def perform(self, request: Any) -> Any:
