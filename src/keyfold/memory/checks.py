@@ -77,6 +77,11 @@ def name(field: str, value: Any) -> str:
     return _name(field, value)
 
 
+def optional_name(field: str, value: Any) -> str | None:
+    """A name, or None."""
+    return None if value is None else name(field, value)
+
+
 @lru_cache(maxsize=4096)
 def _name(field: str, value: str) -> str:
     """Cached, because an agent says the same few names all day; what is refused is not cached."""

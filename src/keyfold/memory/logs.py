@@ -43,6 +43,7 @@ def mem_log_turn(
     """
     user = checks.name("user_id", user_id)
     thread = checks.name("thread_id", thread_id)
+    named = checks.optional_name("session_id", session_id)
     place = checks.whole("index", index, 0, checks.MAX_INDEX)
     who = checks.text("role", role, ROLE_BYTES)
     level: Wait = checks.choice("wait", wait, ("accepted", "listed", "settled"))
@@ -54,7 +55,9 @@ def mem_log_turn(
     if used:
         metadata["tool_calls"] = used
     moment = checks.moment("at", at)
-    body = {**metadata, "text": content, "at": moment, "session": session_id}
+    draws = core.derive(derive)
+    # `wait` says when the call returns, not what it writes: a retry may ask for another
+    body = {**metadata, "text": content, "at": moment, "session": named, "derive": draws}
     intent = Intent(
         user,
         TURN,
@@ -69,9 +72,9 @@ def mem_log_turn(
         taint="external" if who == "tool" else "internal",
         idempotency=core.idempotency("mem_log_turn", idempotency_key, body),
         wait=level,
-        derive=core.derive(derive),
+        derive=draws,
     )
-    return (yield from stored(core, (intent,), session_id))[0]
+    return (yield from stored(core, (intent,), named))[0]
 
 
 def mem_add_document(
@@ -93,12 +96,15 @@ def mem_add_document(
     `mime`, `metadata`) stays as the document has it; the title of a new one is its source.
     """
     user = checks.name("user_id", user_id)
+    named = checks.optional_name("session_id", session_id)
     origin = checks.text("source", source, checks.MAX_NAME_BYTES)
     content, digest = prepare(checks.content(core.config, "text", text))
     safe_title = checks.text("title", title, checks.MAX_TITLE_BYTES) if title is not None else None
     given = checks.metadata(metadata) if metadata is not None else None
     safe_mime = checks.text("mime", mime, checks.MAX_TAG_BYTES) if mime is not None else None
-    body = {"text": content, "title": safe_title, "metadata": given, "mime": safe_mime, "session": session_id}
+    draws = core.derive(derive)
+    said = {"source": origin, "text": content, "title": safe_title, "metadata": given, "mime": safe_mime}
+    body = {**said, "session": named, "derive": draws}
     key = core.idempotency("mem_add_document", idempotency_key, body)
     facts: dict[str, Any] = {**(given or {}), "source": origin}
     if safe_mime is not None:
@@ -118,6 +124,6 @@ def mem_add_document(
         taint="external",
         dedup_on=core.config.dedup_on,
         idempotency=key,
-        derive=core.derive(derive),
+        derive=draws,
     )
-    return (yield from stored(core, (intent,), session_id))[0]
+    return (yield from stored(core, (intent,), named))[0]

@@ -57,7 +57,7 @@ def mem_session_start(
     """
     user = checks.name("user_id", user_id)
     characters = checks.whole("budget", budget, 1, checks.MAX_BUDGET)
-    named = checks.name("session_id", session_id) if session_id is not None else None
+    named = checks.optional_name("session_id", session_id)
     key = core.idempotency("mem_session_start", idempotency_key, {"session_id": named, "budget": characters})
     alive_since = core.now() - core.timeout
     yield from close_stale(user, alive_since, spare=named)
@@ -161,14 +161,13 @@ def mem_session_summary(
     """Say what a session was about (the current one unless named); said again, it is rewritten in place."""
     user = checks.name("user_id", user_id)
     content = checks.content(core.config, "summary", summary)
-    key = core.idempotency(
-        "mem_session_summary", idempotency_key, {"summary": content, "session": session_id}
-    )
-    if session_id is None and not core.capabilities.session_activity and user not in core.sessions:
+    named = checks.optional_name("session_id", session_id)
+    key = core.idempotency("mem_session_summary", idempotency_key, {"summary": content, "session": named})
+    if named is None and not core.capabilities.session_activity and user not in core.sessions:
         # a save would not look, but a summary belongs to the session that was started, by whichever process
         alive_since = core.now() - core.timeout
-        session_id = yield from newest_active(user, alive_since, alive_since + 2 * core.timeout)
-    use = yield from current_session(core, user, session_id)
+        named = yield from newest_active(user, alive_since, alive_since + 2 * core.timeout)
+    use = yield from current_session(core, user, named)
     intent = _summary_intent(user, use.id, content, key)
     return (yield from stored(core, (intent,), use.id))[0]
 
@@ -203,7 +202,7 @@ def mem_session_end(
     """
     user = checks.name("user_id", user_id)
     content = checks.content(core.config, "summary", summary) if summary is not None else None
-    named = checks.name("session_id", session_id) if session_id is not None else None
+    named = checks.optional_name("session_id", session_id)
     body = {"summary": content, "session": named}
     key = core.idempotency("mem_session_end", idempotency_key, body)
     wanted = named if named is not None else (yield from _endable(core, user, idempotent=key is not None))

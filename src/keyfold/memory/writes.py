@@ -105,15 +105,15 @@ def observation_intent(
         fields["observed_at"] = checks.moment("observed_at", observed_at)
     if expect_revision is not None:
         if key is None:
-            raise InvalidRequest(
-                "expect_revision", "needs a topic_key: an unkeyed save is always a new record"
-            )
-        fields["expect_revision"] = checks.whole("expect_revision", expect_revision, 0, 2**53)
+            raise InvalidRequest("expect_revision", "needs a topic_key: an unkeyed save makes a new record")
+        fields["expect_revision"] = _revision_number(expect_revision)
     if session_id is not None:
         fields["session"] = SessionUse(checks.name("session_id", session_id), explicit=True)
+    draws = core.derive(derive)
     if idempotency_key is not None:
         body = {"content": safe_content, "type": kind, "title": safe_title, "topic_key": key, **fields}
-        fields["idempotency"] = core.idempotency("mem_save", idempotency_key, {**body, "session": session_id})
+        body.update(session=session_id, derive=draws)
+        fields["idempotency"] = core.idempotency("mem_save", idempotency_key, body)
     return Intent(
         user,
         OBSERVATION,
@@ -125,9 +125,13 @@ def observation_intent(
         normalized_hash=digest,
         dedup_window=core.config.dedup_window,
         dedup_on=core.config.dedup_on,
-        derive=core.derive(derive),
+        derive=draws,
         **fields,
     )
+
+
+def _revision_number(value: Any) -> int:
+    return checks.whole("expect_revision", value, 0, 2**53)
 
 
 def mem_save(
@@ -194,19 +198,18 @@ def mem_save_many(
     intents: list[Intent] = []
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
         raise InvalidRequest("items", "must be a list of mappings with mem_save's fields")
-    if session_id is not None:
-        checks.name("session_id", session_id)
+    named = checks.optional_name("session_id", session_id)
     for number, item in enumerate(items):
         if number == checks.MAX_BATCH:
             raise InvalidRequest(
                 "items", f"holds more than {checks.MAX_BATCH:,} items; send them in several calls"
             )
-        intents.append(_item_intent(core, user_id, item, number))
+        intents.append(_item_intent(core, user_id, item, number, named))
     if not intents:
         checks.name("user_id", user_id)
         return []
     first, distinct = _first_copies(intents)
-    receipts = yield from stored(core, distinct, session_id)
+    receipts = yield from stored(core, distinct, named)
     return [
         receipts[place]
         if original
@@ -215,7 +218,7 @@ def mem_save_many(
     ]
 
 
-def _item_intent(core: Core, user_id: str, item: Any, number: int) -> Intent:
+def _item_intent(core: Core, user_id: str, item: Any, number: int, session_id: str | None) -> Intent:
     if not isinstance(item, Mapping):
         raise InvalidRequest(f"items[{number}]", "must be a mapping with mem_save's fields")
     unknown = [key for key in item if key not in ITEM_FIELDS]
@@ -229,7 +232,10 @@ def _item_intent(core: Core, user_id: str, item: Any, number: int) -> Intent:
     defaults: dict[str, Any] = dict.fromkeys(ITEM_FIELDS)
     defaults.update(metadata=UNSET, tags=UNSET, expires_at=UNSET, pinned=UNSET)
     try:
-        return observation_intent(core, user_id, **{**defaults, **item})
+        fields = {**defaults, **item}
+        if fields["session_id"] is None:
+            fields["session_id"] = session_id
+        return observation_intent(core, user_id, **fields)
     except InvalidRequest as error:
         raise InvalidRequest(f"items[{number}].{error.field}", error.problem) from None
 
@@ -277,6 +283,7 @@ def mem_update(
     clears it all; `tags` replace. Limits as for mem_save. Raises NotFound, InvalidRequest, Conflict.
     """
     ref = reference(user_id, observation_id, topic_key)
+    named = checks.optional_name("session_id", session_id)
     fields: dict[str, Any] = {}
     if content is not UNSET:
         fields["content"], fields["normalized_hash"] = prepare(
@@ -296,20 +303,15 @@ def mem_update(
             "mem_update", "nothing to change; pass content, title, type, metadata, tags, ..."
         )
     if expect_revision is not None:
-        fields["expect_revision"] = checks.whole("expect_revision", expect_revision, 0, 2**53)
+        fields["expect_revision"] = _revision_number(expect_revision)
     if idempotency_key is not None:
-        body = {**fields, "id": ref.id, "topic_key": ref.key, "session": session_id}
-        removed = metadata if isinstance(metadata, Mapping) else {}
-        body["metadata_removed"] = sorted(str(key) for key, value in removed.items() if value is None)
-        body["metadata"] = _without_unset(body.get("metadata"))
+        body = {**fields, "id": ref.id, "topic_key": ref.key, "session": named}
+        patch = fields.get("metadata")
+        if isinstance(patch, dict):
+            body["metadata"] = {key: value for key, value in patch.items() if value is not UNSET}
+            body["metadata_removed"] = sorted(key for key, value in patch.items() if value is UNSET)
         fields["idempotency"] = core.idempotency("mem_update", idempotency_key, body)
-    return (yield from stored(core, (update_intent(ref, fields),), session_id))[0]
-
-
-def _without_unset(metadata: Any) -> Any:
-    if not isinstance(metadata, dict):
-        return metadata
-    return {key: value for key, value in metadata.items() if value is not UNSET}
+    return (yield from stored(core, (update_intent(ref, fields),), named))[0]
 
 
 def update_intent(ref: Ref, fields: dict[str, Any]) -> Intent:
@@ -334,8 +336,9 @@ def mem_restore(
     """
     ref = reference(user_id, observation_id, topic_key)
     number = checks.whole("revision", revision, 1, 2**53)
+    named = checks.optional_name("session_id", session_id)
     core.needs("history", "save the earlier text again under its topic_key")
-    body = {"id": ref.id, "topic_key": ref.key, "revision": number, "session": session_id}
+    body = {"id": ref.id, "topic_key": ref.key, "revision": number, "session": named}
     idempotency = core.idempotency("mem_restore", idempotency_key, body)
     past = yield from calls.history(ref)
     if past.record is None:
@@ -353,7 +356,7 @@ def mem_restore(
         "expires_at": state.expires_at,
         "idempotency": idempotency,
     }
-    return (yield from stored(core, (update_intent(ref, fields),), session_id))[0]
+    return (yield from stored(core, (update_intent(ref, fields),), named))[0]
 
 
 def find_revision(revisions: Sequence[Revision], number: int, ref: Ref) -> Revision:
