@@ -471,3 +471,25 @@ def test_options_that_a_command_does_not_use_are_refused(keyfold: Any) -> None:
         answer = keyfold(*words)
         assert answer.code == 2
         assert told in answer.err
+
+
+def test_the_help_of_save_names_the_types_that_it_takes() -> None:
+    (commands,) = (action.choices for action in build()._actions if action.choices)
+    shown = " ".join(commands["save"].format_help().split())
+    *most, last = package.Config().observation_types
+    assert f"{', '.join(most)} or {last}" in shown
+
+
+def test_the_server_offers_no_json_since_it_prints_for_its_client_alone() -> None:
+    (commands,) = (action.choices for action in build()._actions if action.choices)
+    shown = {name for name, command in commands.items() if "--json" in command.format_help()}
+    assert set(commands) - shown == {"mcp"}
+
+
+def test_a_list_names_a_document_by_its_source(keyfold: Any, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "books.md").write_text("# Reading list\n\nThe art of doing science.\n", "utf-8")
+    assert keyfold("import", str(notes)).code == 0
+    listed = keyfold("list", "--meta", "source=books.md").out
+    assert re.search(r"document +books\.md +Reading list", listed)

@@ -146,6 +146,24 @@ def test_start_returns_at_most_five_past_summaries_newest_first(memory: Memory, 
     assert [session.summary for session in told] == [f"summary {number}" for number in (6, 5, 4, 3, 2)]
 
 
+def test_start_tells_a_past_summary_once(memory: Memory, clock: SteppedClock) -> None:
+    memory.mem_save("alice", "JWT, one hour.", **NOTE)
+    memory.mem_session_end("alice", summary="Settled the tokens.")
+    clock.forward(minutes=1)
+    begun = memory.mem_session_start("alice")
+    assert [session.summary for session in begun.summaries] == ["Settled the tokens."]
+    assert "JWT, one hour." in begun.context
+    assert "Settled the tokens." not in begun.context
+    assert begun.context.truncated is False
+    assert "Settled the tokens." in memory.mem_context("alice")
+
+
+def test_a_past_summary_that_lists_may_cut_stays_in_the_context_of_a_start(memory: Memory) -> None:
+    memory.mem_session_start("alice")
+    memory.mem_session_end("alice", summary="word " * 100 + "end")
+    assert "word end" in memory.mem_session_start("alice").context
+
+
 @pytest.mark.parametrize("budget", [1, 10, 25, 60, 200, 1000, 5000])
 def test_the_context_keeps_to_its_budget_and_says_when_it_is_cut(memory: Memory, budget: int) -> None:
     for number in range(24):

@@ -6,6 +6,7 @@ from argparse import Namespace
 
 from keyfold.cli.inputs import filters_of, looked_into, user_of
 from keyfold.cli.output import Output, counted, inline, when
+from keyfold.model import DOCUMENT, Record
 
 
 def search(args: Namespace, output: Output) -> int:
@@ -40,6 +41,14 @@ def search(args: Namespace, output: Output) -> int:
     return 0
 
 
+def _name(record: Record) -> str:
+    """What a memory is called: its topic key, or where a document comes from."""
+    if record.topic_key is not None:
+        return record.topic_key
+    source = record.metadata.get("source") if record.kind == DOCUMENT else None
+    return source if isinstance(source, str) else "-"
+
+
 def listing(args: Namespace, output: Output) -> int:
     """keyfold list"""
     with looked_into(args, output) as memory:
@@ -50,10 +59,7 @@ def listing(args: Namespace, output: Output) -> int:
         output.document(page.to_dict())
         return 0 if page else 1
     far = args.reach != "exact"
-    rows = [
-        (record.id, when(record.updated_at), record.type, record.topic_key or "-", record.title)
-        for record in page
-    ]
+    rows = [(record.id, when(record.updated_at), record.type, _name(record), record.title) for record in page]
     output.table([(item.user_id, *row) for item, row in zip(page, rows, strict=True)] if far else rows)
     if not page:
         output.note("keyfold: there is nothing to list")

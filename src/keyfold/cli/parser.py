@@ -19,6 +19,10 @@ KEYFOLD_USER, else `default`.
 exit codes: 0 done; 1 not found, nothing matched, or another state than expected; 2 wrong use or bad
 input; 3 the store failed"""
 
+_TYPES: Final = (
+    "profile, preference, decision, discovery, pattern, bugfix, architecture, config, learning or manual"
+)
+
 Commands = Any  # argparse's own class for sub-commands is private
 
 
@@ -118,13 +122,14 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _add_shared(parser: argparse.ArgumentParser) -> None:
+def _add_shared(parser: argparse.ArgumentParser, *, prints: bool = True) -> None:
     add = parser.add_argument
     add(
         "--store", metavar="URL", default=argparse.SUPPRESS, help="the store: a file or a URL (KEYFOLD_STORE)"
     )
     add("--user", metavar="ID", default=argparse.SUPPRESS, help="whose memory (KEYFOLD_USER)")
-    add("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document")
+    if prints:
+        add("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document")
 
 
 def command(
@@ -189,7 +194,7 @@ def _writing(commands: Commands, shared: argparse.ArgumentParser) -> None:
     )
     add = save.add_argument
     add("content", metavar="CONTENT", help="the text, or - for standard input")
-    add("--type", metavar="T", required=True, help="decision, preference, bugfix, ...")
+    add("--type", metavar="T", required=True, help=f"what it is: {_TYPES}")
     add("--title", metavar="X", required=True, help="a line that says what it is about")
     add("--topic", metavar="K", help="its stable name: saving to it again rewrites it")
     add("--tag", metavar="t", action="append", help="a tag (may be repeated)")
@@ -305,10 +310,14 @@ def _sessions(commands: Commands, shared: argparse.ArgumentParser) -> None:
     listing.add_argument("--limit", metavar="N", type=int, default=20, help="at most N (default 20)")
 
 
-def _serving(commands: Commands, shared: argparse.ArgumentParser) -> None:
+def _serving(commands: Commands, _: argparse.ArgumentParser) -> None:
+    served = argparse.ArgumentParser(
+        add_help=False, argument_default=argparse.SUPPRESS, formatter_class=_Help
+    )
+    _add_shared(served, prints=False)
     command(
         commands,
-        shared,
+        served,
         "mcp",
         "serving:mcp",
         "serve one user's memory to an agent, as an MCP server on stdin and stdout",

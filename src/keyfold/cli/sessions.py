@@ -7,6 +7,7 @@ from argparse import Namespace
 from keyfold.cli.inputs import looked_into, opened, text_of, user_of
 from keyfold.cli.output import Output, inline, when
 from keyfold.cli.writing import show_receipt
+from keyfold.memory.sessions import SHORT
 
 
 def start(args: Namespace, output: Output) -> int:
@@ -21,7 +22,7 @@ def start(args: Namespace, output: Output) -> int:
         return 0
     output.line(f"session {begun.session_id}  ({'new' if begun.is_new else 'going on'})")
     for past in begun.summaries:
-        output.line(f"earlier, {when(past.last_activity_at)}: {inline(past.summary or '')[:300]}")
+        output.line(f"earlier, {when(past.last_activity_at)}: {inline(past.summary or '')[:SHORT]}")
     if begun.context:
         output.line()
         output.line(begun.context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from keyfold.contract import calls
@@ -41,8 +42,10 @@ def mem_context(
     return (yield from render_context(core, user, words, characters, core.reach(reach)))
 
 
-def render_context(core: Core, user: str, words: str | None, budget: int, reach: Reach) -> Plan[ContextText]:
-    """mem_context, validated."""
+def render_context(
+    core: Core, user: str, words: str | None, budget: int, reach: Reach, *, told: Collection[str] = ()
+) -> Plan[ContextText]:
+    """mem_context, validated. `told`: the sessions whose summaries the caller is given anyway."""
     if words is not None:
         core.needs("search", "leave the query out")
         found = yield from calls.search(SearchQuery(user, words, reach, limit=CANDIDATES))
@@ -55,7 +58,12 @@ def render_context(core: Core, user: str, words: str | None, budget: int, reach:
     now = core.now()
     weighed = sorted(newest.items, key=lambda record: context_score(record, now), reverse=True)
     ordered = {record.id: record for record in (*pinned.items, *weighed)}
-    return render(list(ordered.values()), newest.total, budget)
+    wanted = [
+        record
+        for record in ordered.values()
+        if record.kind != SUMMARY or (record.session_id or record.key) not in told
+    ]
+    return render(wanted, newest.total - (len(ordered) - len(wanted)), budget)
 
 
 def render(records: list[Record], total: int, budget: int) -> ContextText:

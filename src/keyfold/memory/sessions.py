@@ -35,6 +35,7 @@ from keyfold.model import (
 )
 
 PAST_SUMMARIES: Final = 5
+SHORT: Final = 300  # characters of a past summary that every list of sessions shows whole
 STALE_AT_ONCE: Final = 100  # how many stale sessions one start closes
 RENDERED: Final = 10  # how many memories an automatic summary names
 TITLE: Final = "Session"
@@ -77,7 +78,9 @@ def mem_session_start(
     core.ended.pop(user, None)
     session = yield from session_of(record)
     past = yield from past_summaries(user, but=record.key)
-    context = yield from render_context(core, user, None, characters, "exact")
+    # a long one may be shown cut where sessions are listed, so it stays in the context
+    told = {session.id for session in past if len(session.summary or "") <= SHORT}
+    context = yield from render_context(core, user, None, characters, "exact", told=told)
     return SessionStart(record.key, is_new, past, context, session, replayed)
 
 
