@@ -295,7 +295,8 @@ class TestLongTexts:
         found = memory.mem_search(USER, "zebra")
         assert found[0].topic_key == "long"
         assert "zebra" in found[0].snippet
-        assert len(found) == 2
+        assert len(found) == 1
+        assert "[...]" in memory.mem_context(USER, query="zebra")  # a piece does not pass for the whole
 
     def test_a_part_of_an_earlier_text_finds_nothing(
         self, double: Supermemory, memory: Memory, monkeypatch: pytest.MonkeyPatch

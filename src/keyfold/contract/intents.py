@@ -169,11 +169,15 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One match of a search: the record, its score in [0, 1] and, when explained, the parts of it."""
+    """One match of a search: the record, its score in [0, 1] and, when explained, the parts of it.
+
+    `excerpt`: its content is only the piece that a service found.
+    """
 
     record: Record
     score: float
     parts: Mapping[str, float] | None = None
+    excerpt: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ def search(dialect: Dialect, query: SearchQuery, now: datetime) -> Plan[FoundPag
             if known is None or known.record.revision_count < record.revision_count:
                 score = min(1.0, max(0.0, hit.score))
                 best[record.namespace, record.id] = Found(
-                    record, score, {"service": score} if query.explain else None
+                    record, score, {"service": score} if query.explain else None, hit.excerpt
                 )
     found = sorted(best.values(), key=lambda item: (item.score, item.record.updated_at), reverse=True)
     return FoundPage(tuple(found[: query.limit]), len(found))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from keyfold.contract import calls
 from keyfold.contract.filters import Filter
-from keyfold.contract.intents import Query, SearchQuery
+from keyfold.contract.intents import Found, Query, SearchQuery
 from keyfold.contract.ranking import context_score
 from keyfold.flow import Plan
 from keyfold.memory import checks
@@ -42,6 +43,13 @@ def mem_context(
     return (yield from render_context(core, user, words, characters, core.reach(reach)))
 
 
+def _marked(item: Found) -> Record:
+    """A record that was found; one of which only a piece came along says so."""
+    if not item.excerpt:
+        return item.record
+    return replace(item.record, content=f"[...] {item.record.content} [...]")
+
+
 def render_context(
     core: Core, user: str, words: str | None, budget: int, reach: Reach, *, told: Collection[str] = ()
 ) -> Plan[ContextText]:
@@ -49,7 +57,7 @@ def render_context(
     if words is not None:
         core.needs("search", "leave the query out")
         found = yield from calls.search(SearchQuery(user, words, reach, limit=CANDIDATES))
-        return render([item.record for item in found.items], found.total, budget)
+        return render([_marked(item) for item in found.items], found.total, budget)
     kinds = (OBSERVATION, SUMMARY)
     newest = yield from calls.page(Query(user, reach, kinds, limit=CANDIDATES))
     pinned = yield from calls.page(
