@@ -35,6 +35,7 @@ def test_the_snippets_for_clients_start_the_server(page: Path) -> None:
         assert {name for entry in servers.values() for name in entry.get("env", {})} <= {
             "KEYFOLD_STORE",
             "KEYFOLD_USER",
+            "KEYFOLD_API_KEY",
         }
 
 
