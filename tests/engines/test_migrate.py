@@ -78,6 +78,19 @@ def test_the_sample_of_each_schema_there_was_is_read_and_looks_healthy(tmp_path:
         check_agreement(tmp_path / str(version))
 
 
+def test_a_forget_takes_the_addresses_out_of_sessions_that_early_versions_closed(store: str) -> None:
+    assert b'"summary_of":[["document","docs/readme.md"' in Path(store).read_bytes()
+    with opened(store) as memory:
+        session = memory.mem_session_list("ana").items[0]
+        assert session.summary == "Done for Monday."
+        assert memory.mem_delete("ana", topic_key="architecture/auth").erased is True
+        assert memory.mem_session_list("ana").items[0].ended_at == session.ended_at
+    for file in Path(store).parent.iterdir():
+        for told in (b"architecture/auth", b'docs/readme.md",false', b"summary_of"):
+            assert told not in file.read_bytes(), (file, told)
+    assert examine(store).ok
+
+
 def test_a_sample_is_the_whole_of_a_store(store: str) -> None:
     assert "\n".join(dump(store)) + "\n" == sample(1)
 

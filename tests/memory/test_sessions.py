@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from keyfold import AsyncMemory, Memory, NotFound
+from keyfold import AsyncMemory, Config, Memory, NotFound
 from keyfold.contract.calls import Call
-from keyfold.contract.intents import Intent, Load
+from keyfold.contract.intents import Intent, Load, Ref
+from keyfold.contract.prepare import prepare
 from keyfold.model import SESSION
+from keyfold.portability import export, import_keyfold
 from tests.conftest import SteppedClock
 
 NOTE: dict[str, Any] = {"type": "discovery", "title": "Note"}
@@ -253,3 +256,108 @@ def test_a_session_does_not_end_before_it_began_when_the_clock_went_back(
     ended = memory.mem_session_end("alice")
     assert ended.ended_at == started.last_activity_at
     assert ended.last_activity_at >= ended.started_at
+
+
+def close_with(memory: Memory, clock: SteppedClock) -> str:
+    """A session closed automatically that holds a keyed memory, a document and an unkeyed memory; its id."""
+    session = memory.mem_session_start("alice", session_id="work").session_id
+    memory.mem_save("alice", "one", type="decision", title="Chose JWT", topic_key="clients/acme-layoffs")
+    clock.forward(seconds=1)
+    memory.mem_add_document("alice", source="salaries-2026.pdf", text="two", title="A list")
+    clock.forward(seconds=1)
+    memory.mem_save("alice", "three", type="discovery", title="Stays")
+    clock.forward(hours=30)
+    memory.mem_session_start("alice")
+    return session
+
+
+def told_by(memory: Memory, session: str) -> str | None:
+    return next(item.summary for item in memory.mem_session_list("alice") if item.id == session)
+
+
+def test_no_key_and_no_source_lives_on_in_a_session(memory: Memory, clock: SteppedClock) -> None:
+    session = close_with(memory, clock)
+    assert told_by(memory, session) == "- [discovery] Stays\n- [document] A list\n- [decision] Chose JWT"
+    said = "".join(line for line in export(memory.engine) if '"kind":"session"' in line)
+    assert "acme" not in said
+    assert "salaries" not in said
+    held = memory.engine.get(Ref("alice", key=session, kind="session"))
+    assert held is not None
+    assert "acme" not in str(held.metadata)
+    assert "salaries" not in str(held.metadata)
+
+
+def test_a_key_used_again_does_not_show_up_in_the_session_of_what_was_forgotten(
+    memory: Memory, clock: SteppedClock
+) -> None:
+    session = close_with(memory, clock)
+    memory.mem_delete("alice", topic_key="clients/acme-layoffs")
+    memory.mem_save("alice", "new", type="pattern", title="Another", topic_key="clients/acme-layoffs")
+    assert told_by(memory, session) == "- [discovery] Stays\n- [document] A list"
+
+
+def test_an_imported_session_tells_what_it_holds_there_and_exports_the_same(
+    open_memory: Callable[..., Memory], clock: SteppedClock
+) -> None:
+    memory, other = open_memory(), open_memory("other")
+    session = close_with(memory, clock)
+    lines = list(export(memory.engine))
+    other.mem_save("somebody", "so that ids differ", type="decision", title="t")
+    other.mem_delete("somebody", all=True)
+    assert import_keyfold(other.engine, lines, config=Config(clock=clock)).skipped == []
+    assert told_by(other, session) == told_by(memory, session)
+    assert list(export(other.engine)) == lines
+    assert not import_keyfold(memory.engine, lines, config=Config(clock=clock)).changed
+    assert list(export(memory.engine)) == lines
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"summary_of": [["note", "k", False]]},
+        {"summary_of": [[None, 7, {}], "x", 3]},
+        {"summary_of": ["", "x" * 10_000, "0x10", "-1", "9" * 30]},
+        {"summary_of": {"a": 1}},
+        {"ended_at": "9999-12-31T23:59:59-14:00"},
+        {"ended_at": "0001-01-01T00:00:00+14:00", "last_activity_at": "soon"},
+        {"ended_at": 5, "last_activity_at": [], "is_auto_generated": "yes", "memories": "many"},
+    ],
+)
+@pytest.mark.parametrize("status", ["completed", "active", "strange"])
+def test_whatever_a_session_says_of_itself_its_user_can_work(
+    memory: Memory, facts: dict[str, Any], status: str
+) -> None:
+    content, digest = prepare("")
+    fields: dict[str, Any] = {
+        "type": status,
+        "title": "Session",
+        "content": content,
+        "normalized_hash": digest,
+    }
+    memory.engine.store(Intent("alice", "session", "upsert", "odd", metadata=facts, **fields))
+    memory.mem_session_start("alice")
+    memory.mem_session_start("alice", session_id="odd")
+    assert "odd" in {session.id for session in memory.mem_session_list("alice")}
+    assert memory.mem_session_end("alice", session_id="odd").status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("facts", "skipped"),
+    [
+        ({"summary_of": [["note", "k", False]], "cwd": "here"}, 0),
+        ({"ended_at": "9999-12-31T23:59:59-14:00"}, 1),
+        ({"last_activity_at": 5}, 1),
+    ],
+)
+def test_an_import_takes_no_ids_of_a_session_and_no_time_that_is_none(
+    memory: Memory, facts: dict[str, Any], skipped: int
+) -> None:
+    at = "2026-01-01T00:00:00Z"
+    fields = {"type": "completed", "title": "Session", "content": "", "created_at": at, "updated_at": at}
+    line = {"namespace": "alice", "kind": "session", "key": "odd", "metadata": facts, **fields}
+    text = ['{"format":"keyfold","version":1}', json.dumps(line), '{"end":"keyfold","records":1}']
+    report = import_keyfold(memory.engine, text)
+    assert report.skipped_count == skipped
+    held = memory.engine.get(Ref("alice", key="odd", kind="session"))
+    assert (held is None) == bool(skipped)
+    assert held is None or held.metadata == {"cwd": "here"}

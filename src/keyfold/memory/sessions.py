@@ -1,8 +1,8 @@
 """Sessions: stretches of work of one user, several at a time if need be, as plans. DESIGN 4.
 
 A session is a record of kind `session`, its key the session's id, its type its status. What was said of
-it is a record of kind `summary` under the same key. A session closed automatically holds the addresses
-of what it contained, and its summary is rendered on reading, so that nothing forgotten lives on in it.
+it is a record of kind `summary` under the same key. A closed session holds the ids of what it contained (a key or a
+source would outlive what was forgotten), and its summary is rendered on reading: nothing forgotten lives on in it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from keyfold.clock import from_text, to_text
 from keyfold.contract import calls
 from keyfold.contract.filters import Filter
 from keyfold.contract.intents import Idempotency, Intent, Query, Ref, SessionUse
+from keyfold.contract.keys import SUMMARY_OF
 from keyfold.contract.prepare import prepare
 from keyfold.errors import NotFound
 from keyfold.flow import Plan
@@ -128,14 +129,14 @@ def close_stale(user: str, alive_since: datetime, *, spare: str | None) -> Plan[
 
 
 def _facts(record: Record, *, is_auto_generated: bool, ended_at: datetime) -> Plan[dict[str, Any]]:
-    """What a closed session keeps: its times, who closed it, and the addresses of its newest memories."""
+    """What a closed session keeps: its times, who closed it, and the ids of its newest memories."""
     where = Filter(session_id=record.key, updated_since=record.created_at)
     page = yield from calls.page(Query(record.namespace, where=where, limit=RENDERED))
     return {
         "ended_at": to_text(ended_at),
         "last_activity_at": to_text(record.updated_at),
         "is_auto_generated": is_auto_generated,
-        "summary_of": [[item.kind, item.key, item.minted] for item in page.items if item.kind != SUMMARY],
+        SUMMARY_OF: [item.id for item in page.items if item.kind != SUMMARY],
         "memories": page.total,
     }
 
@@ -293,24 +294,29 @@ def _session(record: Record, summary: str | None) -> Session:
 def _time(value: Any) -> datetime | None:
     try:
         return from_text(value) if isinstance(value, str) else None
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
 def _rendered(record: Record) -> Plan[str | None]:
-    """The automatic summary: the titles of those of its memories that still exist."""
-    addresses = record.metadata.get("summary_of")
-    if record.type != COMPLETED or not isinstance(addresses, list):
+    """The automatic summary: the titles of those of its memories that still exist.
+
+    Where no ids are kept (of an import, or by a version that kept addresses) it is what names the session now.
+    """
+    if record.type != COMPLETED:
         return None
-    titles: list[str] = []
-    for address in addresses[:RENDERED]:
-        if not isinstance(address, list) or len(address) != 3:
-            continue
-        kind, key, minted = address
-        held = yield from calls.get(Ref(record.namespace, key=str(key), kind=str(kind), minted=bool(minted)))
-        if held is not None:
-            titles.append(f"- [{held.type}] {held.title}")
-    return "\n".join(titles) or None
+    ids = record.metadata.get(SUMMARY_OF)
+    found: list[Record] = []
+    if isinstance(ids, list) and all(isinstance(item, str) for item in ids):
+        for item in ids[:RENDERED]:
+            held = yield from calls.get(Ref(record.namespace, id=item, kind=""))
+            if held is not None:
+                found.append(held)
+    elif "memories" in record.metadata:
+        where = Filter(session_id=record.key)
+        page = yield from calls.page(Query(record.namespace, where=where, limit=RENDERED, want_total=False))
+        found = [item for item in page.items if item.kind != SUMMARY]
+    return "\n".join(f"- [{item.type}] {item.title}" for item in found) or None
 
 
 def past_summaries(user: str, *, but: str) -> Plan[tuple[Session, ...]]:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from keyfold.contract.intents import Intent, Load, SessionUse
+from keyfold.contract.keys import portable
 from keyfold.contract.prepare import prepare
 from keyfold.errors import InvalidRequest
 from keyfold.memory import checks
@@ -127,6 +128,8 @@ class Sealer:
         )
         content, digest = prepare(checks.content(self.config, "content", state.content, blank=blank))
         metadata = checks.metadata(state.metadata) if state.metadata != {} else None
+        if kind == SESSION and isinstance(metadata, dict):
+            metadata = _session_facts(metadata)
         tags = checks.tags(state.tags) if state.tags != [] else None
         pinned = state.pinned
         if pinned is not False:
@@ -145,6 +148,13 @@ class Sealer:
             bool(pinned),
             state.expires_at,
         )
+
+
+def _session_facts(metadata: dict[str, Any]) -> dict[str, Any]:
+    """What an import may say of a session: times that are times, and no ids, which are another store's."""
+    for name in ("ended_at", "last_activity_at"):
+        checks.moment(name, metadata.get(name))
+    return portable(SESSION, metadata)
 
 
 def _rise(numbers: list[int]) -> bool:

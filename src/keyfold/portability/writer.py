@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from keyfold.clock import to_text
 from keyfold.contract.intents import Past, Query, Ref
+from keyfold.contract.keys import portable
 from keyfold.contract.protocols import Engine, Whole
 from keyfold.errors import StoreError
 from keyfold.model import KINDS, Record, Revision
@@ -123,7 +124,7 @@ def record_form(record: Record, past: tuple[Revision, ...]) -> dict[str, Any]:
         "type": record.type,
         "title": record.title,
         "content": record.content,
-        "metadata": record.metadata,
+        "metadata": portable(record.kind, record.metadata),
         "tags": list(record.tags),
         "session_id": record.session_id,
         "revision": record.revision_count,
@@ -133,17 +134,17 @@ def record_form(record: Record, past: tuple[Revision, ...]) -> dict[str, Any]:
         "observed_at": None if record.observed_at is None else to_text(record.observed_at),
         "pinned": record.pinned,
         "taint": record.taint,
-        "history": [_revision_form(revision) for revision in past],
+        "history": [_revision_form(revision, record.kind) for revision in past],
     }
 
 
-def _revision_form(revision: Revision) -> dict[str, Any]:
+def _revision_form(revision: Revision, kind: str) -> dict[str, Any]:
     return {
         "revision": revision.revision,
         "type": revision.type,
         "title": revision.title,
         "content": revision.content,
-        "metadata": revision.metadata,
+        "metadata": portable(kind, revision.metadata),
         "tags": list(revision.tags),
         "session_id": revision.session_id,
         "written_at": to_text(revision.written_at),

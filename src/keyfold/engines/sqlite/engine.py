@@ -35,7 +35,7 @@ from keyfold.contract.intents import (
     Selector,
 )
 from keyfold.engines.sqlite.pool import CLOSED, Pool, Readers, Shared
-from keyfold.engines.sqlite.write import remove, store_one
+from keyfold.engines.sqlite.write import store_one
 from keyfold.errors import InvalidRequest, KeyfoldError, Unavailable
 from keyfold.model import Config, DeleteResult, Reach, Receipt, Record
 
@@ -184,7 +184,7 @@ class SqliteEngine:
             gone[:] = chosen.live + chosen.dead
             result = DeleteResult(len(chosen.ids), chosen.ids, dry_run=selector.dry_run)
             if not selector.dry_run:
-                remove(conn, chosen.live + chosen.dead)
+                forget.forgotten(conn, chosen.live + chosen.dead)
                 forget.remove_namespaces(conn, chosen.numbers)
                 if keyed:
                     idempotency.remember_forget(conn, selector, result, to_micros(now))

@@ -20,6 +20,7 @@ from keyfold.engines.sqlite.narrow import Narrowing, places
 from keyfold.engines.sqlite.rows import (
     EXPIRES,
     RECORD,
+    SESSION_SPACE,
     SLOT,
     Rows,
     id_number,
@@ -28,7 +29,7 @@ from keyfold.engines.sqlite.rows import (
     record_of,
     space_of,
 )
-from keyfold.engines.sqlite.write import FORGETS
+from keyfold.engines.sqlite.write import FORGETS, remove
 from keyfold.errors import InvalidRequest, KeyfoldError
 from keyfold.model import READABLE_KINDS, SESSION
 
@@ -45,6 +46,12 @@ FAILED: Final = "waiting: the store could not be rewritten; erased on close or b
 _ROW: Final = f"SELECT {RECORD}, r.slot FROM records r WHERE "
 _PENDING: Final = (
     "SELECT (SELECT value FROM meta WHERE name = 'forgets'), (SELECT value FROM meta WHERE name = 'erased')"
+)
+
+_SESSIONS: Final = f"ns = ?1 AND space >= {SESSION_SPACE}"
+_STRIP: Final = (
+    "UPDATE {} SET metadata = json_remove(metadata, '$.summary_of') "
+    "WHERE instr(metadata, '\"summary_of\":[[') AND json_valid(metadata)"
 )
 
 Gone = list[tuple[int, int]]  # (slot, id)
@@ -108,6 +115,15 @@ def _filtered(conn: apsw.Connection, selector: Selector, num: int) -> apsw.Curso
     assert selector.where is not None, "a selector names one of a record, a filter or everything"
     narrowing = Narrowing(READABLE_KINDS, selector.where, -(1 << 62))
     return conn.execute(f"{_ROW} r.ns = ? AND {narrowing.sql}", (num, *narrowing.values))
+
+
+def forgotten(conn: apsw.Connection, gone: Gone) -> None:
+    """Remove records, and from their users' sessions the addresses that early versions of Keyfold wrote there."""
+    remove(conn, gone)
+    for num in {slot >> 32 for slot, _ in gone}:
+        conn.execute(f"{_STRIP.format('records')} AND {_SESSIONS}", (num,))
+        within = f"slot IN (SELECT slot FROM records WHERE {_SESSIONS})"
+        conn.execute(f"{_STRIP.format('revisions')} AND {within}", (num,))
 
 
 def remove_namespaces(conn: apsw.Connection, numbers: list[int]) -> None:

@@ -22,7 +22,7 @@ import keyfold.engines.sqlite.index as index
 import keyfold.engines.sqlite.schema as schema
 from keyfold.clock import Clock, system_clock, to_micros
 from keyfold.engines.sqlite.rows import RECORD, Row, Rows, folded_hash, folded_of, record_of
-from keyfold.engines.sqlite.write import FORGETS, remove
+from keyfold.engines.sqlite.write import FORGETS
 from keyfold.model import Model
 
 Told = list[str]
@@ -158,7 +158,7 @@ def _erase(conn: apsw.Connection, path: str) -> bool | str:
 def purge(conn: apsw.Connection, now: int) -> int:
     """Remove what expired, with all that hangs on it, in the caller's transaction: how many records."""
     rows: Rows = conn.execute("SELECT slot, id FROM records WHERE expires_at <= ?", (now,)).fetchall()
-    remove(conn, rows)
+    forget.forgotten(conn, rows)
     return len(rows)
 
 
