@@ -108,3 +108,64 @@ def test_help_tells_the_defaults_and_the_exit_codes(keyfold: Any) -> None:
             assert told.count(default) >= defaults.count(default), words
     told = " ".join(keyfold("--help").out.split())
     assert "1 not found, nothing matched, or another state than expected" in told
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "<private>hunter2</private>",
+        "<private>hunter2",
+        "a<PRIVATE x=1>hunter2</Private >b",
+        "<\tprivate>hunter2</\nprivate>",
+        "<private\n>it's hunter2</private>",
+        "hunter2</private>",
+        "hunter2</\tprivate\t>",
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("{}",),
+        ("search", "q", "{}"),
+        ("search", "q", "--strange={}"),
+        ("search", "q", "--limit", "{}"),
+        ("search", "q", "--reach", "{}"),
+        ("search", "q", "--since", "{}"),
+        ("search", "q", "--type", "{}"),
+        ("search", "q", "--store", "{}/none.db"),
+        ("search", "q", "--store", "{}://host"),
+        ("search", "q", "--user", "{}"),
+        ("get", "{}"),
+        ("get", "1", "--revision", "{}"),
+        ("session", "{}"),
+        ("session", "end", "--session", "{}"),
+        (*SAVE, "x", "--if-revision", "{}"),
+        (*SAVE, "x", "--expires", "{}"),
+        (*SAVE, "x", "--topic", "{}"),
+        (*SAVE, "x", "--meta", "{}"),
+        (*SAVE, "x", "--meta", "{}=1", "--meta", "{}=2"),
+        ("import", "{}"),
+        ("import", ".", "--from", "{}"),
+        ("export", "--output", "{}/none/x"),
+        ("backup", "{}/none/x"),
+        ("check", "{}://host"),
+        ("check", "{}/none/x.db"),
+        ("copy", "{}/none.db", "to.db"),
+        ("doctor", "--store", "{}/none.db"),
+    ],
+)
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_no_message_tells_what_is_private_in_the_words_of_the_command(
+    keyfold: Any, saved: Any, words: Any, secret: str, form: Any
+) -> None:
+    saved("there", topic="k")
+    answer = keyfold(*[word.replace("{}", secret) for word in words], *form)
+    assert "hunter2" not in answer.err
+    assert "hunter2" not in answer.out
+    if answer.err.startswith("{"):  # what is not found is no error, and told on stdout
+        assert json.loads(answer.err)["error"]["message"]
+
+
+def test_a_message_without_private_text_stays_as_it_is(keyfold: Any) -> None:
+    told = keyfold("search", "q", "--limit", "<five> </b> private").err
+    assert "'<five> </b> private'" in told

@@ -10,8 +10,14 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from keyfold.text.redact import REDACTED, redact
+
 # Escape sequences in a memory must not reach the terminal that shows it; line ends and tabs may.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# A tag in a literal: a line end or a tab in it is spelt out, and the tag would not be known for one.
+_SPACE: Final = r"(?:\s|\\[abfnrtv]|\\x[0-9a-f]{2}|\\u[0-9a-f]{4})"
+_SPELT: Final = re.compile(rf"<{_SPACE}*(/?){_SPACE}*private(?![\w-])(?:{_SPACE}*(>))?", re.IGNORECASE)
+_CLOSER: Final = re.compile(r"</\s*private(?![\w-])[^<>]*>?", re.IGNORECASE)
 _UTF: Final = ("utf-8", "utf8", "utf-16", "utf-32")
 
 
@@ -60,7 +66,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """A word on the side, on stderr."""
-        _tell(visible(text) + "\n")
+        _tell(visible(without_private(text)) + "\n")
 
     def aside(self, text: str) -> None:
         """A note that, with --json, an error takes in, so that stderr stays one document."""
@@ -76,7 +82,8 @@ class Output:
 
             if self._aside is not None:
                 more["note"], self._aside = self._aside, None
-            _tell(json.dumps({"error": {"type": kind, "message": message, **more}}) + "\n")
+            told = {name: without_private(text) for name, text in {"message": message, **more}.items()}
+            _tell(json.dumps({"error": {"type": kind, **told}}) + "\n")
         else:
             self.note(f"keyfold: {message}")
 
@@ -133,6 +140,18 @@ def _tell(text: str) -> None:
     if sys.stderr is not None:
         with suppress(OSError):
             sys.stderr.write(text)
+
+
+def without_private(text: str) -> str:
+    """A message without private text, whatever of the command line it quotes, as it was typed or as a literal.
+
+    Of a word that was taken apart only the end may be quoted: then all before a closing tag counts as private.
+    """
+    if "<" not in text:
+        return text
+    kept = redact(_SPELT.sub(lambda found: f"<{found[1] or ''}private{'>' if found[2] else ''}", text))
+    *_, stray = [0, *(found.end() for found in _CLOSER.finditer(kept))]
+    return REDACTED + kept[stray:] if stray else kept
 
 
 def visible(text: str) -> str:
