@@ -266,3 +266,29 @@ def test_times_of_a_record_never_go_back(memory: Memory, clock: SteppedClock) ->
     memory.mem_save("alice", "two", **AUTH)
     history = memory.mem_history("alice", topic_key="architecture/auth")
     assert history[0].written_at == history[1].written_at + timedelta(microseconds=1)
+
+
+@pytest.mark.parametrize("days", [None, 90])
+def test_a_restore_does_not_bring_back_an_expiry_that_has_passed(
+    memory: Memory, clock: SteppedClock, days: int | None
+) -> None:
+    start = clock()
+    then = None if days is None else start + timedelta(days=days)
+    memory.mem_save("alice", "one", **LOOSE, topic_key="k", expires_at=start + timedelta(days=1))
+    memory.mem_save("alice", "two", **LOOSE, topic_key="k", expires_at=then)
+    clock.forward(hours=30)
+    receipt = memory.mem_restore("alice", topic_key="k", revision=1)
+    assert (receipt.outcome, receipt.revision_count) == ("updated", 3)
+    restored = memory.mem_get_observation("alice", receipt.id)
+    assert restored is not None
+    assert (restored.content, restored.expires_at) == ("one", then)
+
+
+def test_a_restore_brings_back_an_expiry_that_is_still_ahead(memory: Memory, clock: SteppedClock) -> None:
+    ahead = clock() + timedelta(days=9)
+    memory.mem_save("alice", "one", **LOOSE, topic_key="k", expires_at=ahead)
+    memory.mem_save("alice", "two", **LOOSE, topic_key="k", expires_at=None)
+    receipt = memory.mem_restore("alice", topic_key="k", revision=1)
+    restored = memory.mem_get_observation("alice", receipt.id)
+    assert restored is not None
+    assert restored.expires_at == ahead

@@ -331,7 +331,8 @@ def mem_restore(
 ) -> Plan[SaveResult]:
     """Make an earlier revision's state the current one again, as a new revision.
 
-    Nothing is lost: the state before stays in the history. Restoring what is current already is deduped.
+    Nothing is lost: the state before stays in the history. Restoring what is current already is deduped. An
+    expiry that has passed since is not restored: the memory keeps the one it has now, and does not vanish.
     Raises NotFound when the record or that revision is not there.
     """
     ref = reference(user_id, observation_id, topic_key)
@@ -344,6 +345,7 @@ def mem_restore(
     if past.record is None:
         raise NotFound(f"there is no {ref.describe()} to restore")
     state = find_revision(past.revisions, number, ref)
+    over = state.expires_at is not None and state.expires_at <= core.now()
     metadata: dict[str, Any] = {key: UNSET for key in past.record.metadata if key not in state.metadata}
     fields: dict[str, Any] = {
         "content": state.content,
@@ -353,7 +355,7 @@ def mem_restore(
         "metadata": {**metadata, **state.metadata},
         "tags": state.tags,
         "pinned": state.pinned,
-        "expires_at": state.expires_at,
+        "expires_at": UNSET if over else state.expires_at,
         "idempotency": idempotency,
     }
     return (yield from stored(core, (update_intent(ref, fields),), named))[0]
