@@ -238,7 +238,7 @@ def test_a_bad_entry_is_reported_and_the_rest_goes_in(engine: InMemoryEngine, wr
     path = write(
         sessions=[session(), {"id": "s"}, session(started_at="SECRET"), 5],
         observations=[
-            observation(1, "SECRET\0", topic_key="k"),
+            observation(1, "SECRET " * 200_000, topic_key="k"),
             observation(2, "good", topic_key="k"),
             observation(3, " "),
             observation(4, title=None),
@@ -254,7 +254,7 @@ def test_a_bad_entry_is_reported_and_the_rest_goes_in(engine: InMemoryEngine, wr
         "sessions 2": "started_at: it is missing, or no text",
         "sessions 3": "started_at: it is not a time such as 2026-01-31 12:00:00",
         "sessions 4": "it must be an object",
-        "observations 1": "content: holds a NUL at position 6; remove it and try again",
+        "observations 1": "content: takes 1,400,000 bytes as UTF-8; at most 1,048,576 are allowed. Split it",
         "observations 3": "content: is blank; it must hold at least one character that is not white space",
         "observations 4": "title: must be a string, not NoneType",
         "observations 5": "created_at: it is not a time such as 2026-01-31 12:00:00",
@@ -337,3 +337,57 @@ def test_a_real_memory_by_project(engine: InMemoryEngine, engram_data: Path) -> 
     report = import_path(engine, engram_data, per_project=True)
     assert engine.namespaces() == ["engram", "gentle-ai", "gentleman-ai-installer"]
     assert report.revisions == 6
+
+
+ODD = [
+    ("content", "a\0b \ud800 c", "a\ufffdb \ufffd c"),
+    ("title", "T\0", "T\ufffd"),
+    ("topic_key", "k\0", "k\ufffd"),
+    ("session_id", "s\udfff", "s\ufffd"),
+    ("tool_name", {"": 1, "a": {"": "\0"}}, {"(empty)": 1, "a": {"(empty)": "\ufffd"}}),
+    ("tool_name", float("nan"), "NaN"),
+    ("tool_name", [float("inf"), -float("inf")], ["Infinity", "-Infinity"]),
+    ("revision_count", 2**64, str(2**64)),
+    ("revision_count", -(10**30), str(-(10**30))),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "kept"), ODD)
+@pytest.mark.parametrize("into", ["engram.json", ".engram/chunks/a.jsonl.gz"])
+def test_what_no_store_holds_is_made_what_one_does_and_costs_nothing_else(
+    engine: InMemoryEngine, write: Any, name: str, given: Any, kept: Any, into: str
+) -> None:
+    odd, plain = observation(1, **{name: given}), observation(2)
+    path = write(into, observations=[odd, plain], prompts=[prompt(3)], sessions=[session()])
+    where = path if into == "engram.json" else path.parent.parent
+    assert detect(where) == "engram"
+    report = import_engram(engine, where)
+    assert (report.skipped, report.notes_count) == ([], 1)
+    first, second = sorted(held(engine, "observation"), key=lambda record: record.created_at)
+    assert second.content == "Text."
+    told = {
+        **first.metadata["engram"], "content": first.content, "title": first.title,
+        "topic_key": first.key, "session_id": first.session_id,
+    }  # fmt: skip
+    assert told[name] == kept
+    again = import_engram(engine, where)
+    assert (again.changed, again.skipped) == (False, [])
+
+
+def test_a_prompt_and_a_session_are_cleaned_as_well(engine: InMemoryEngine, write: Any) -> None:
+    asked = prompt(3, "a\0b", extra={"": float("nan")})
+    report = import_engram(engine, write(prompts=[asked], sessions=[session(summary="\ud800x", more=2**70)]))
+    assert report.skipped == []
+    (turn,) = held(engine, "turn")
+    (summary,) = held(engine, "summary")
+    assert (turn.content, summary.content) == ("a\ufffdb", "\ufffdx")
+    assert turn.metadata["engram"]["extra"] == {"(empty)": "NaN"}
+
+
+def test_a_line_that_cannot_be_read_costs_only_itself(engine: InMemoryEngine, tmp_path: Path) -> None:
+    lines = [json.dumps({"observations": [observation(number)]}) for number in (1, 2)]
+    path = tmp_path / "chunk.jsonl"
+    path.write_text("\n".join([lines[0], '{"observations": [', lines[1]]))
+    report = import_engram(engine, path)
+    assert [item.where for item in report.skipped] == ["chunk.jsonl: line 2"]
+    assert len(held(engine, "observation")) == 2

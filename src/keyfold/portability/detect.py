@@ -17,10 +17,10 @@ from keyfold.portability.chatgpt_files import NAME as CONVERSATIONS
 from keyfold.portability.chatgpt_files import zip_names
 from keyfold.portability.claude_code import is_transcript, transcripts_in
 from keyfold.portability.engram_files import LISTS, folder_of, is_engram, unpacked
-from keyfold.portability.foreign import BOM, Lenient
+from keyfold.portability.foreign import BOM, Lenient, lenient
 from keyfold.portability.markdown_files import is_note
 from keyfold.portability.mcp_graph import is_graph
-from keyfold.portability.strict_json import BadInput, loads
+from keyfold.portability.strict_json import BadInput
 from keyfold.portability.writer import FORMAT
 
 Source = Literal["auto", "keyfold", "engram", "markdown", "mcp-memory", "claude-code", "chatgpt"]
@@ -160,6 +160,6 @@ def _of_whole(path: Path, head: bytes) -> Source | None:
 def _is_engram_file(path: Path) -> bool:
     try:
         data = unpacked(path).removeprefix(BOM)
-        return data.lstrip().startswith(b"{") and is_engram(loads(data))
+        return data.lstrip().startswith(b"{") and is_engram(lenient(data))
     except BadInput:
         return False

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from keyfold.errors import InvalidRequest, NotFound
+from keyfold.portability.foreign import ODD_NUMBERS, REPAIRED, Lenient, cleaned, lenient
 from keyfold.portability.report import Report
-from keyfold.portability.strict_json import BadInput, loads
+from keyfold.portability.strict_json import BadInput
 
 LISTS: Final = ("sessions", "observations", "prompts", "mutations")
 # What a chunk may take unpacked: far above Engram's own, far below what a hostile one could unpack to.
@@ -56,7 +57,10 @@ class Contents:
             for number, entry in enumerate(entries, 1):
                 where = f"{name}: {kind} {number}" if name else f"{kind} {number}"
                 if isinstance(entry, dict):
-                    into.append(Item(where, entry))
+                    safe = cleaned(entry)
+                    if safe != entry:
+                        report.note(where, REPAIRED)
+                    into.append(Item(where, safe))
                 else:
                     report.skip(where, "it must be an object")
 
@@ -102,7 +106,7 @@ def _take(file: Path, name: str, contents: Contents, report: Report) -> bool:
     """Add what a file holds; False when that is nothing of Engram's."""
     taken = False
     try:
-        for value in _objects(unpacked(file)):
+        for value in _objects(unpacked(file), name or file.name, report):
             if not is_engram(value):
                 raise BadInput("it holds no sessions, observations or prompts")
             contents.extend(name, value, report)
@@ -132,19 +136,26 @@ def unpacked(file: Path, limit: int = MAX_BYTES) -> bytes:
     return data
 
 
-def _objects(data: bytes) -> Iterator[Any]:
-    """The JSON object of a file, or one a line when there are several."""
+def _objects(data: bytes, name: str, report: Report) -> Iterator[Any]:
+    """The JSON object of a file, or one a line when there are several; then a bad line costs only itself."""
+    decoder = Lenient()
     data = data.removeprefix(b"\xef\xbb\xbf")
     lines = [line for line in data.split(b"\n") if line.strip()]
     try:
-        yield loads(data)
+        values: list[Any] = [lenient(data, decoder)]
     except BadInput:
         if len(lines) < 2 or not lines[0].rstrip().endswith(b"}"):
             raise
-    else:
-        return
-    for line in lines:
-        yield loads(line)
+        decoder.odd = 0
+        values = []
+        for number, line in enumerate(lines, 1):
+            try:
+                values.append(lenient(line, decoder))
+            except BadInput as error:
+                report.skip(f"{name}: line {number}", str(error))
+    if decoder.odd:
+        report.note(name, ODD_NUMBERS)
+    yield from values
 
 
 def _chunks(folder: Path, report: Report) -> list[Path]:
@@ -164,7 +175,7 @@ def _manifest(folder: Path, report: Report) -> list[str]:
     if not file.is_file():
         return []
     try:
-        value = loads(unpacked(file).removeprefix(b"\xef\xbb\xbf"))
+        value = lenient(unpacked(file).removeprefix(b"\xef\xbb\xbf"))
     except BadInput as error:
         report.skip("manifest.json", str(error))
         return []

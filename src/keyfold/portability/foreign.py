@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from keyfold.clock import EPOCH, from_micros, from_text
 from keyfold.errors import NotFound, StoreError
-from keyfold.portability.strict_json import LARGEST, BadInput
+from keyfold.portability.strict_json import LARGEST, BadInput, decoded
 
 BOM: Final = b"\xef\xbb\xbf"
 # A line longer than this is not read: far above what any tool writes, far below what would fill the memory.
@@ -166,6 +166,15 @@ class Lenient(json.JSONDecoder):
     def _real(self, digits: str) -> Any:
         number = float(digits)
         return number if math.isfinite(number) else self._text(digits)
+
+
+def lenient(data: bytes, decoder: Lenient | None = None) -> Any:
+    """Parse one JSON document of another tool's. BadInput with a reason."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"not UTF-8 (byte {error.start + 1})") from None
+    return decoded(text, decoder or Lenient())
 
 
 class Line(NamedTuple):

@@ -28,14 +28,14 @@ def loads(text: str | bytes) -> Any:
             text
         )  # unlike `decode` it looks for no white space, which takes a while
     except (ValueError, RecursionError):
-        return _decode(text)
-    return value if text[end:] in _ENDS else _decode(text)
+        return decoded(text, _decoder)
+    return value if text[end:] in _ENDS else decoded(text, _decoder)
 
 
-def _decode(text: str) -> Any:
-    """Parse it with white space around it, or find out what is wrong."""
+def decoded(text: str, decoder: json.JSONDecoder) -> Any:
+    """Parse it with white space around it, or find out what is wrong. BadInput with a reason."""
     try:
-        return _decoder.decode(text)
+        return decoder.decode(text)
     except json.JSONDecodeError as error:
         if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
             raise BadInput("not JSON: it ends in the middle") from None
