@@ -292,3 +292,71 @@ def test_a_damaged_file_is_no_crash_and_still_comes_to_rest(
     again = import_mcp_memory(engine, path)
     assert again.changed is False
     assert again.deduped == first.created
+
+
+TAGS = st.lists(
+    st.sampled_from(["<private>", "</private>", "< private>", "</ private >", "<private", "< private and", ">", "\n",
+                     "one", "two", " "]),
+    max_size=6,
+).map("".join)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(TAGS, max_size=4), st.dictionaries(TAGS, TAGS, max_size=3), TAGS)
+def test_private_tags_in_any_place_come_to_rest_at_once(
+    tmp_path_factory: pytest.TempPathFactory, told: list[str], more: dict[str, str], target: str
+) -> None:
+    path = tmp_path_factory.mktemp("graph") / "memory.jsonl"
+    lines = [entity("B", *told, **more), relation("B", "knows", f"C{target}", **more)]
+    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    engine = InMemoryEngine()
+    first = import_mcp_memory(engine, path)
+    before = observation(engine, "B")
+    again = import_mcp_memory(engine, path)
+    assert not again.changed
+    assert [item.where for item in again.skipped] == [item.where for item in first.skipped]
+    assert observation(engine, "B") == before
+
+
+def test_names_of_fields_that_are_private_come_to_rest_and_none_is_lost(
+    engine: InMemoryEngine, graph: Any
+) -> None:
+    fields = {
+        "<private>k</private>": 1,
+        "<private>l</private>": 2,
+        "deep": {"<private>m</private>": ["<private>n"]},
+    }
+    path = graph(entity("B", "b", **fields))
+    report = import_mcp_memory(engine, path)
+    assert (report.skipped, report.redacted) == ([], 4)
+    told = observation(engine, "B").metadata
+    assert told == {
+        "entityType": "person", "[REDACTED]": 1, "[REDACTED] (2)": 2, "deep": {"[REDACTED]": ["[REDACTED]"]},
+    }  # fmt: skip
+    again = import_mcp_memory(engine, path)
+    assert (again.skipped, again.changed) == ([], False)
+
+
+def test_halves_of_a_tag_in_two_observations_hide_what_is_between_them(
+    engine: InMemoryEngine, graph: Any
+) -> None:
+    path = graph(entity("B", "a < private>SECRET", "SECRET</private> b", "public < private in prose"))
+    import_mcp_memory(engine, path)
+    told = "a [REDACTED]\n[REDACTED] b\npublic < private in prose"
+    assert observation(engine, "B").content == told
+    assert not import_mcp_memory(engine, path).changed
+    assert observation(engine, "B").content == told
+
+
+@pytest.mark.parametrize("own", ["text", ["a"], [{"from": "x"}], {"a": 1}, 7, []])
+def test_a_field_of_an_entitys_own_called_relations_stays_beside_those_of_the_graph(
+    engine: InMemoryEngine, graph: Any, own: Any
+) -> None:
+    path = graph(entity("Ann", "tea", relations=own), entity("Acme"), relation("Ann", "works at", "Acme"))
+    import_mcp_memory(engine, path)
+    before = observation(engine, "Ann")
+    assert before.metadata["relations (its own)"] == own
+    assert [form["to"] for form in before.metadata["relations"]] == ["Acme"]
+    for _ in range(2):
+        assert not import_mcp_memory(engine, path).changed
+    assert observation(engine, "Ann") == before

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from keyfold.clock import EPOCH, from_micros, from_text
 from keyfold.errors import NotFound, StoreError
 from keyfold.portability.strict_json import LARGEST, BadInput, decoded
+from keyfold.text.redact import redact, redact_count
 
 BOM: Final = b"\xef\xbb\xbf"
 # A line longer than this is not read: far above what any tool writes, far below what would fill the memory.
@@ -137,6 +138,35 @@ def cleaned(value: Any, depth: int = 12) -> Any:
             return clean(json.dumps(value, ensure_ascii=False))
         return [cleaned(item, depth - 1) for item in value]
     return value
+
+
+def redact_json(value: Any) -> tuple[Any, int]:
+    """A JSON value without private text, in names too, and how many regions went.
+
+    For what is put together with what a store holds, which is redacted. Names that are one then are numbered.
+    """
+    if isinstance(value, str):
+        return redact_count(value)
+    total = 0
+    if isinstance(value, list):
+        items: list[Any] = []
+        for item in value:
+            safe, regions = redact_json(item)
+            items.append(safe)
+            total += regions
+        return items, total
+    if not isinstance(value, dict):
+        return value, 0
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        name, hidden = redact_count(key)
+        number = 1
+        while name in found or (hidden and name in value):
+            number += 1
+            name = f"{redact(key)} ({number})"
+        found[name], regions = redact_json(item)
+        total += hidden + regions
+    return found, total
 
 
 ODD_NUMBERS: Final = "numbers in it that JSON or 64 bits do not hold (NaN, Infinity) are kept as text"

@@ -12,12 +12,22 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from keyfold.portability.foreign import ODD_NUMBERS, REPAIRED, clean, cleaned, json_lines, time_from
+from keyfold.portability.foreign import (
+    ODD_NUMBERS,
+    REPAIRED,
+    clean,
+    cleaned,
+    json_lines,
+    redact_json,
+    time_from,
+)
 from keyfold.portability.report import Report
 from keyfold.text.redact import has_private, redact, redact_count
 
 # Where an object of this file can begin after one that was cut off on the same line.
 _START: Final = re.compile(r'\{\s*"(?:type|name|entityType|observations|from|to|relationType)"\s*:')
+RELATIONS: Final = "relations"
+OWN_RELATIONS: Final = "relations (its own)"
 PREFIX: Final = "entity/"
 _ENTITY: Final = frozenset(("type", "name", "entityType", "observations", "createdAt"))
 _RELATION: Final = ("from", "relationType", "to")
@@ -126,11 +136,12 @@ def _take_entity(value: dict[str, Any], number: int, graph: Graph, report: Repor
     if graph.repaired > repaired or name != value["name"]:
         report.note(f"line {number}", REPAIRED, number)
     if not value.keys() <= _ENTITY:
-        entity.extra |= {
-            clean(key) or "(empty)": cleaned(item)
-            for key, item in value.items()
-            if key not in _ENTITY and item is not None
-        }
+        rest = {key: item for key, item in value.items() if key not in _ENTITY and item is not None}
+        safe, regions = redact_json(cleaned(rest))
+        graph.redacted += regions
+        if RELATIONS in safe:  # that name is for the relations of the graph
+            safe[OWN_RELATIONS] = safe.pop(RELATIONS)
+        entity.extra |= safe
     _date(entity, value)
     return None
 
@@ -185,9 +196,10 @@ def _take_relation(value: dict[str, Any], graph: Graph, report: Report) -> str |
         line, shown = redact(line), (redact(source), redact(kind), redact(target))
     form: dict[str, Any] = {"from": shown[0], "relationType": shown[1], "to": shown[2]}
     if len(value) > len(_RELATION):
-        for key, item in value.items():
-            if key not in _NAMED and item is not None:
-                form[clean(key) or "(empty)"] = cleaned(item)
+        rest = {key: item for key, item in value.items() if key not in _NAMED and item is not None}
+        safe, regions = redact_json(cleaned(rest))
+        graph.redacted += regions
+        form |= safe
     graph.relations[source, kind, target] = Relation(form, " ".join(line.split()))
     return None
 

@@ -21,14 +21,18 @@ from keyfold.model import OBSERVATION, Config, Record
 from keyfold.portability.drafts import Draft, State
 from keyfold.portability.foreign import modified, open_source
 from keyfold.portability.loader import Loader
-from keyfold.portability.mcp_graph import PREFIX, Entity, read_graph
+from keyfold.portability.mcp_graph import PREFIX, RELATIONS, Entity, read_graph
 from keyfold.portability.report import Progress, Report
+from keyfold.text.redact import REDACTED
 
 DEFAULT_TYPE: Final = "discovery"
 # Relations beyond this stand in the text alone: metadata holds 64 KiB.
 MAX_RELATIONS_BYTES: Final = 24 * 1024
 # A line that begins with two spaces continues the observation above it.
 _LINES: Final = re.compile(r"\n(?!  )")
+# What is left of tags in a text that was redacted on its own; see text/redact.py.
+_CLOSER: Final = re.compile(r"</\s*private\s*>", re.IGNORECASE)
+_OPENER: Final = re.compile(r"<\s+private(?![\w-])[^<>]*>", re.IGNORECASE)
 
 
 def import_mcp_memory(
@@ -115,7 +119,7 @@ def _draft(
 
 def _text(entity: Entity, held: Record | None, report: Report) -> str:
     """What an entity says: its observations one a line, then its relations; after what is held, when something is."""
-    said = [*entity.observations, *(relation.line for relation in entity.relations)]
+    said = _apart([*entity.observations, *(relation.line for relation in entity.relations)])
     text = "\n".join(said) or entity.name
     if held is None or held.content == text:
         return text
@@ -128,22 +132,38 @@ def _text(entity: Entity, held: Record | None, report: Report) -> str:
     return "\n".join(dict.fromkeys((*lines, *said))) or entity.name
 
 
+def _apart(said: list[str]) -> list[str]:
+    """Texts whose tags are no private region alone and would be one together: what is between them goes from each.
+
+    Else the lines in the store would not be those that the file says, and each import would add them again.
+    """
+    if not any("</" in text and _CLOSER.search(text) for text in said):
+        return said
+    alone: list[str] = []
+    for text in said:
+        *_, end = [0, *(found.end() for found in _CLOSER.finditer(text))]
+        kept = REDACTED + text[end:] if end else text
+        opener = _OPENER.search(kept)
+        alone.append(kept if opener is None else kept[: opener.start()] + REDACTED)
+    return list(dict.fromkeys(alone))
+
+
 def _metadata(entity: Entity, held: Mapping[str, Any]) -> dict[str, Any]:
     """The file's facts over those that are held; relations of both."""
     metadata = {**held, **entity.extra}
     if entity.kind:
         metadata["entityType"] = entity.kind
     forms = [relation.form for relation in entity.relations]
-    before = held.get("relations")
+    before = held.get(RELATIONS)
     if not forms or before == forms:
         return metadata
     relations: dict[str, Any] = {}
     for form in (*(before if isinstance(before, list) else ()), *forms):
         if isinstance(form, dict):
             relations[f"{form.get('from')}\0{form.get('relationType')}\0{form.get('to')}"] = form
-    metadata["relations"] = list(relations.values())
-    if len(relations) > 20 and _size(metadata["relations"]) > MAX_RELATIONS_BYTES:
-        metadata["relations"] = f"{len(relations)} relations: they stand in the text"
+    metadata[RELATIONS] = list(relations.values())
+    if len(relations) > 20 and _size(metadata[RELATIONS]) > MAX_RELATIONS_BYTES:
+        metadata[RELATIONS] = f"{len(relations)} relations: they stand in the text"
     return metadata
 
 
