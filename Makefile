@@ -23,7 +23,7 @@ torture: $(VENV)/.test ## Put a store through years in minutes (ARGS="--scale 0.
 	@$(BIN)/python -m tests.torture $(ARGS)
 
 live: $(VENV)/.test $(COGNEE)/.ready $(MEM0)/.ready ## Test against real servers, Cognee and Mem0, each installed once (2 GB)
-	@KEYFOLD_COGNEE_VENV=$(COGNEE) KEYFOLD_MEM0_VENV=$(MEM0) $(BIN)/python -m pytest -q tests/live $(ARGS)
+	@KEYFOLD_COGNEE_VENV=$(COGNEE) KEYFOLD_MEM0_VENV=$(MEM0) $(BIN)/python -m pytest -q -n 2 tests/live $(ARGS)
 
 live-cloud: $(VENV)/.test ## Test against accounts of the hosted services, where the environment has their keys
 	@$(BIN)/python -m pytest -q tests/live_cloud $(ARGS)

@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,19 @@ def live_mem0_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         return mem0_server.start(folder, port)
 
     yield from serve("Mem0", "KEYFOLD_MEM0_VENV", mem0_server.venv(), "mem0ai", start)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where the run is spread over processes, each tells the first what it has to report."""
+    told = getattr(session.config, "workeroutput", None)
+    if told is not None:
+        told["real_servers"] = REPORT
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear what a process had to report."""
+    REPORT.extend(getattr(node, "workeroutput", {}).get("real_servers", []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
