@@ -493,3 +493,10 @@ def test_a_list_names_a_document_by_its_source(keyfold: Any, tmp_path: Path) -> 
     assert keyfold("import", str(notes)).code == 0
     listed = keyfold("list", "--meta", "source=books.md").out
     assert re.search(r"document +books\.md +Reading list", listed)
+
+
+@pytest.mark.parametrize("named", [(), ("--topic", "k"), ("--idempotency-key", "once")])
+def test_a_retried_save_with_a_span_is_the_same_save(keyfold: Any, named: Any) -> None:
+    words = ("save", "--type", "decision", "--title", "t", "--expires", "30d", *named, "text", "--json")
+    first, again = keyfold(*words).document, keyfold(*words).document
+    assert (again["id"], again["replayed"]) == (first["id"], True)

@@ -292,3 +292,57 @@ def test_a_restore_brings_back_an_expiry_that_is_still_ahead(memory: Memory, clo
     restored = memory.mem_get_observation("alice", receipt.id)
     assert restored is not None
     assert restored.expires_at == ahead
+
+
+DAYS: dict[str, Any] = {"expires_at": timedelta(days=30)}
+
+
+@pytest.mark.parametrize("named", [{}, {"topic_key": "k"}, {"idempotency_key": "once"}])
+def test_a_save_with_a_span_to_its_end_is_recognised_when_it_comes_again(
+    memory: Memory, clock: SteppedClock, named: dict[str, Any]
+) -> None:
+    first = memory.mem_save("alice", "one", **LOOSE, **DAYS, **named)
+    held = memory.mem_get_observation("alice", first.id)
+    clock.forward(seconds=50)
+    again = memory.mem_save("alice", "one", **LOOSE, **DAYS, **named)
+    assert (again.id, again.replayed) == (first.id, True)
+    assert held is not None
+    assert held.expires_at is not None
+    assert timedelta(days=30) <= held.expires_at - held.created_at + timedelta(seconds=1)
+    assert memory.mem_get_observation("alice", first.id) == held
+    other = {**DAYS, "expires_at": timedelta(days=31)}
+    if "idempotency_key" in named:
+        clock.forward(hours=2)
+        assert memory.mem_save("alice", "one", **LOOSE, **DAYS, **named).replayed
+        with pytest.raises(IdempotencyConflict):
+            memory.mem_save("alice", "one", **LOOSE, **other, **named)
+    else:
+        assert not memory.mem_save("alice", "one", **LOOSE, **other, **named).replayed
+
+
+def test_a_span_given_again_later_lets_a_memory_live_on(memory: Memory, clock: SteppedClock) -> None:
+    first = memory.mem_save("alice", "one", **LOOSE, topic_key="k", **DAYS)
+    before = memory.mem_get_observation("alice", first.id)
+    clock.forward(days=20)
+    again = memory.mem_save("alice", "one", **LOOSE, topic_key="k", **DAYS)
+    after = memory.mem_get_observation("alice", first.id)
+    assert (again.outcome, again.id) == ("updated", first.id)
+    assert before is not None
+    assert after is not None
+    assert before.expires_at is not None
+    assert after.expires_at is not None
+    assert after.expires_at - before.expires_at >= timedelta(days=20)
+
+
+def test_an_exact_end_is_compared_exactly(memory: Memory, clock: SteppedClock) -> None:
+    end = clock() + timedelta(days=30)
+    memory.mem_save("alice", "one", **LOOSE, topic_key="k", expires_at=end)
+    again = memory.mem_save("alice", "one", **LOOSE, topic_key="k", expires_at=end + timedelta(seconds=1))
+    assert again.outcome == "updated"
+
+
+@pytest.mark.parametrize("span", [timedelta(0), timedelta(days=-1), timedelta.max])
+def test_a_span_that_leads_nowhere_is_refused(memory: Memory, span: timedelta) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        memory.mem_save("alice", "one", **LOOSE, expires_at=span)
+    assert raised.value.field == "expires_at"

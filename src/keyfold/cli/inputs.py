@@ -154,8 +154,8 @@ def _no_constant(_name: str) -> None:
     raise ValueError("NaN and Infinity are not JSON")
 
 
-def expiry_of(value: str) -> datetime | None:
-    """When a memory ends: a span from now, a time to come, or None for `never`."""
+def expiry_of(value: str) -> datetime | timedelta | None:
+    """When a memory ends: a span from now (left as one: a retry is to say the same), a time to come, or None for `never`."""
     if value == "never":
         return None
     from keyfold.clock import system_clock
@@ -165,7 +165,8 @@ def expiry_of(value: str) -> datetime | None:
         raise InvalidRequest(
             "--expires", "is not in the future; keyfold forget removes what is no longer wanted"
         )
-    return moment
+    span = _span("--expires", value)
+    return moment if span is None else span
 
 
 def since_of(field: str, value: str | None) -> datetime | None:

@@ -124,11 +124,18 @@ def material_changes(held: Record, intent: Intent) -> dict[str, Any]:
                 key: old for key, old in held.metadata.items() if intent.keeps is None or key in intent.keeps
             }
             value = {**kept, **value}
-        if not _alike(name, getattr(held, name), value):
+        if not _repeated(name, getattr(held, name), value, intent):
             changes[name] = value
         if name == "content" and intent.dedup_on == "content" and intent.mode == "upsert" and not changes:
             return {}  # the literal rule: the same text is the same save, whatever else was passed
     return changes
+
+
+def _repeated(name: str, one: Any, other: Any, intent: Intent) -> bool:
+    """Whether what is held of a material field says what the intent does; see `Intent.expires_in`."""
+    if name != "expires_at" or intent.expires_in is None or one is None or other is None:
+        return _alike(name, one, other)
+    return intent.dedup_window is None or abs(one - other) <= timedelta(seconds=intent.dedup_window)
 
 
 def _alike(name: str, one: Any, other: Any) -> bool:
@@ -276,7 +283,9 @@ def find_duplicate(candidates: Sequence[Record], intent: Intent, now: datetime) 
 def repeats(record: Record, intent: Intent) -> bool:
     """Whether an unkeyed save says just what a record says; what was not passed counts as its default."""
     return record.minted and all(
-        _alike(name, getattr(record, name), _CLEARED[name] if value is UNSET or value is None else value)
+        _repeated(
+            name, getattr(record, name), _CLEARED[name] if value is UNSET or value is None else value, intent
+        )
         for name in MATERIAL
         for value in (getattr(intent, name),)
     )

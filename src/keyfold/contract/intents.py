@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from keyfold.clock import to_micros
@@ -95,7 +95,8 @@ class Intent:
     mode `upsert` saves (keyed, or unkeyed when `key` is None or `minted`); `append` writes what may never
     change (the same again is a replay, another text is Conflict); `update` patches an existing record (by
     `id` or key) and merges metadata; `load` imports. Fields left UNSET keep what the record has.
-    `expect_type`: the record must be of this type now, else NotFound. `new_title`: the title of a new record
+    `expires_in`: `expires_at` is this span from now, so a retry of the same save gives another instant; where what is
+    held ends within the dedup window of it, they are the same. `expect_type`: the record must be of this type now, else NotFound. `new_title`: the title of a new record
     where `title` is UNSET. `keeps`: metadata keys that a rewrite keeps unless `metadata` has them (None: all).
 
     For services where what was accepted cannot be read at once, `wait` says when the call returns: at once, when
@@ -129,6 +130,7 @@ class Intent:
     keeps: tuple[str, ...] | None = ()
     wait: Wait = "listed"
     derive: bool | None = None
+    expires_in: timedelta | None = None
 
     def describe(self) -> str:
         """The record in the words of an error message."""

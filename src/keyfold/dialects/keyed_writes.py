@@ -188,9 +188,11 @@ class Writer:
 
     def _base(self, intent: Intent) -> str:
         """The key of an unkeyed record, but for what tells it from one that was changed since."""
-        if intent.dedup_window is None or intent.dedup_window > 0:
+        use = intent.idempotency
+        called = use is not None and intent.expires_in is not None  # its end is another instant in each retry
+        if not called and (intent.dedup_window is None or intent.dedup_window > 0):
             return digest_key(intent)
-        use = intent.idempotency  # repeats are no duplicates here, but a retry of one call is
+        # repeats are no duplicates here, but a retry of one call is
         return (
             self.mint() if use is None else sha256(use.operation.encode() + use.key).hexdigest()[:DIGEST_KEY]
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
@@ -212,6 +212,18 @@ def moment(field: str, value: Any) -> datetime | None:
         return value.astimezone(UTC)
     except OverflowError:
         raise InvalidRequest(field, "is beyond the years 1 to 9999 in UTC") from None
+
+
+def expiry(value: Any, now: datetime) -> dict[str, Any]:
+    """When a memory ends: a time, None for never, or a timedelta from now; as fields of an Intent."""
+    if not isinstance(value, timedelta):
+        return {"expires_at": moment("expires_at", value)}
+    if value <= timedelta(0):
+        raise InvalidRequest("expires_at", "is a span that leads to the past; it must be above zero")
+    try:
+        return {"expires_at": now + value, "expires_in": value}
+    except OverflowError:
+        raise InvalidRequest("expires_at", "is a span beyond the year 9999") from None
 
 
 def optional_moment(field: str, value: Any) -> datetime | Unset | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from keyfold.contract import calls
@@ -79,7 +79,7 @@ def observation_intent(
     metadata: Mapping[str, Any] | Unset | None,
     tags: Iterable[str] | Unset | None,
     session_id: str | None,
-    expires_at: datetime | str | Unset | None,
+    expires_at: datetime | timedelta | str | Unset | None,
     pinned: bool | Unset | None,
     observed_at: datetime | str | None,
     idempotency_key: str | None,
@@ -100,7 +100,7 @@ def observation_intent(
     if pinned is not UNSET:
         fields["pinned"] = checks.flag("pinned", pinned)
     if expires_at is not UNSET:
-        fields["expires_at"] = checks.moment("expires_at", expires_at)
+        fields.update(checks.expiry(expires_at, core.now()))
     if observed_at is not None:
         fields["observed_at"] = checks.moment("observed_at", observed_at)
     if expect_revision is not None:
@@ -112,7 +112,7 @@ def observation_intent(
     draws = core.derive(derive)
     if idempotency_key is not None:
         body = {"content": safe_content, "type": kind, "title": safe_title, "topic_key": key, **fields}
-        body.update(session=session_id, derive=draws)
+        body.update(session=session_id, derive=draws, **_span_said(fields))
         fields["idempotency"] = core.idempotency("mem_save", idempotency_key, body)
     return Intent(
         user,
@@ -130,6 +130,12 @@ def observation_intent(
     )
 
 
+def _span_said(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The span of an expiry in an idempotency key's body: the instant it leads to is another in each retry."""
+    span = fields.get("expires_in")
+    return {} if span is None else {"expires_at": None, "expires_in": str(span)}
+
+
 def _revision_number(value: Any) -> int:
     return checks.whole("expect_revision", value, 0, 2**53)
 
@@ -145,7 +151,7 @@ def mem_save(
     metadata: Mapping[str, Any] | Unset | None = UNSET,
     tags: Iterable[str] | Unset | None = UNSET,
     session_id: str | None = None,
-    expires_at: datetime | str | Unset | None = UNSET,
+    expires_at: datetime | timedelta | str | Unset | None = UNSET,
     pinned: bool | Unset | None = UNSET,
     observed_at: datetime | str | None = None,
     idempotency_key: str | None = None,
@@ -159,7 +165,8 @@ def mem_save(
     `<private>` regions become `[REDACTED]` before anything is hashed or stored. `type` is one of
     `Config.observation_types`; `title` takes at most 4,096 bytes, `content` `Config.max_text_bytes`,
     `topic_key`, `user_id` and `session_id` 512 bytes, `metadata` 64 KiB of JSON, 100 `tags` of 256 bytes.
-    UNSET keeps what the record has, None clears it. Times are aware. `expect_revision=n` writes only when
+    UNSET keeps what the record has, None clears it. Times are aware; `expires_at` may be a timedelta from now, which
+    given again within the dedup window is a repeat, while later the memory lives on for as long. `expect_revision=n` writes only when
     the record is at revision n (0: when it does not exist). `idempotency_key` (at most 64 characters): the
     same call again within 24 hours gives the first receipt. `derive`: whether a service that draws facts from
     what it holds may do so from this.

@@ -174,12 +174,17 @@ def _said_alike(intent: Intent) -> tuple[str, tuple[Any, ...]]:
     if intent.dedup_on == "content":
         return "", ()
     expires = None if intent.expires_at is UNSET else pack_time(intent.expires_at)
+    ends: tuple[Any, ...] = (expires,)
     pinned = int(intent.pinned is not UNSET and bool(intent.pinned))
     sql = " AND r.type = ? AND r.title = ? AND r.pinned = ? AND r.expires_at IS ?"
+    if intent.expires_in is not None and expires is not None:
+        sql = sql.replace("IS ?", "BETWEEN ? AND ?")
+        window = (1 << 62) if intent.dedup_window is None else int(intent.dedup_window * 1_000_000)
+        ends = (expires - window, expires + window)
     for column, value in (("metadata", intent.metadata), ("tags", intent.tags)):
         given = value is not UNSET and bool(value)
         sql += f" AND r.{column} IS {'NOT NULL' if given else 'NULL'}"
-    return sql, (intent.type, intent.title, pinned, expires)
+    return sql, (intent.type, intent.title, pinned, *ends)
 
 
 def _deduped(conn: apsw.Connection, intent: Intent, decision: Decision, slot: int, micros: int) -> Receipt:
