@@ -379,6 +379,18 @@ BREAKS: Final[dict[str, Break]] = {
         "return value",
         "nothing is redacted",
     ),
+    "C077": Break(
+        "contract/prepare.py",
+        'redact(content) if "<" in content else content',
+        "content",
+        "nothing is redacted",
+    ),
+    "C079": Break(
+        "engines/remote/transport.py",
+        'body = body.replace(secret.encode(), b"[the key]")',
+        "pass",
+        "what a service says is quoted with the key in it",
+    ),
     "C080": Break(
         "portability/writer.py",
         "for record in page.items:",
