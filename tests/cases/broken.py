@@ -246,8 +246,8 @@ BREAKS: Final[dict[str, Break]] = {
     ),
     "C040": Break(
         "memory/sessions.py",
-        'f"- [{held.type}] {held.title}")',
-        'f"- [{held.type}] {held.title}")\n        else:\n            titles.append("- Goes")',
+        "for item in found) or None",
+        'for item in found) + "\\n- Goes"',
         "a summary names what is gone",
     ),
     "C041": Break(
