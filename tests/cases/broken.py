@@ -132,8 +132,8 @@ BREAKS: Final[dict[str, Break]] = {
     ),
     "C018": Break(
         "engines/sqlite/write.py",
-        "    if conn.changes():\n        return\n    slot, number = _allocate",
-        "    slot, number = _allocate",
+        "    if conn.changes():\n        return\n    if use.opens and use.alive_since",
+        "    if use.opens and use.alive_since",
         "every save inserts its session",
     ),
     "C019": Break(
@@ -183,8 +183,8 @@ BREAKS: Final[dict[str, Break]] = {
     ),
     "C027": Break(
         "portability/drafts.py",
-        "normalized_hash=",
-        "normalized_hash='' and ",
+        "            digest,\n            bool(pinned),",
+        '            "",\n            bool(pinned),',
         "an import does not keep the hash",
     ),
     "C028": Break(
@@ -271,7 +271,7 @@ BREAKS: Final[dict[str, Break]] = {
     "C044": ALWAYS_FRESH,
     "C045": Break(
         "clock.py",
-        "return moment.astimezone(UTC)",
+        "return moment if moment.tzinfo is UTC else moment.astimezone(UTC)",
         "return moment.replace(tzinfo=UTC)",
         "offsets are ignored",
     ),
@@ -350,7 +350,10 @@ BREAKS: Final[dict[str, Break]] = {
         "a module writes to stdout",
     ),
     "C066": Break(
-        "mcp_server/ending.py", "        os._exit(0)", "        return", "a call that hangs keeps the server"
+        "mcp_server/ending.py",
+        "        os._exit(self._code)",
+        "        return",
+        "a call that hangs keeps the server",
     ),
     "C067": Break(
         "mcp_server/server.py",
@@ -380,9 +383,9 @@ BREAKS: Final[dict[str, Break]] = {
         "nothing is redacted",
     ),
     "C077": Break(
-        "contract/prepare.py",
-        'redact(content) if "<" in content else content',
-        "content",
+        "memory/checks.py",
+        'return redact(value) if "<" in value else value',
+        "return value",
         "nothing is redacted",
     ),
     "C079": Break(
@@ -405,8 +408,8 @@ BREAKS: Final[dict[str, Break]] = {
     ),
     "C084": Break(
         "contract/decide.py",
-        "load.created_at if load is not None else now",
-        "now",
+        "revision, created, updated = load.revision, load.created_at, load.updated_at",
+        "revision, created, updated = load.revision, now, now",
         "an import is dated when it came",
     ),
     "C086": Break(
@@ -573,8 +576,8 @@ BREAKS: Final[dict[str, Break]] = {
     ),
     "C118": Break(
         "memory/reads.py",
-        'where, order="key", keyed_only=True, limit=size)',
-        'where, order="newest", keyed_only=True, limit=size)',
+        '            order="key",\n            keyed_only=True,',
+        '            order="newest",\n            keyed_only=True,',
         "topics come by time",
     ),
     "C119": ALWAYS_FRESH,

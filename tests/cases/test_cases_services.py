@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from keyfold import Config, Memory, Unauthorized, Unavailable
-from tests.cases.common import NOTE, USER
+from tests.cases.common import USER
 from tests.doubles.mem0_oss import Mem0Oss
 
 PRIVATE = "hunter2-is-my-password"
@@ -25,11 +25,12 @@ def test_c077_a_request_that_failed_left_no_private_text_anywhere(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     double.faults.add("apply_then_status", method="POST", code=503)
+    secret = f"login <private>{PRIVATE}</private>"
     url = double.url.replace("http://", "mem0+http://")
     with Memory.open(url, config=Config(credential=lambda: KEY)) as memory:
         with pytest.raises(Unavailable) as failed:
-            memory.mem_save(USER, f"login <private>{PRIVATE}</private>", **NOTE)
-        assert memory.mem_save(USER, f"login <private>{PRIVATE}</private>", **NOTE).outcome == "deduped"
+            memory.mem_save(USER, secret, type="decision", title=secret)
+        assert memory.mem_save(USER, secret, type="decision", title=secret).outcome == "deduped"
     assert PRIVATE not in str(failed.value)
     assert not any(PRIVATE.encode() in seen.body or PRIVATE in seen.path + seen.query for seen in double.seen)
     assert list(tmp_path.iterdir()) == []  # nothing is spooled
