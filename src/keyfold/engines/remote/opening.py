@@ -59,7 +59,8 @@ def _nonce() -> str:
 def _claims() -> Callable[[], str]:
     """A source of claims that no other write has: random, and never made of what is written."""
     salt, numbers = _nonce(), count()
-    return lambda: f"tm-{salt}-{time.time_ns()}-{next(numbers)}"
+    # The process too: after a fork two of them count on from the same number.
+    return lambda: f"tm-{salt}{os.getpid():x}-{time.time_ns()}-{next(numbers)}"
 
 
 def _cortexdb(**options: Any) -> Dialect:

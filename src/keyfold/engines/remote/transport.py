@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import socket
 import ssl
 import threading
@@ -193,7 +194,7 @@ class BlockingTransport(_Client):
         self, endpoint: Endpoint, headers: Headers, timeout: float = TIMEOUT, keyless: str = ""
     ) -> None:
         super().__init__(endpoint, headers, timeout, keyless)
-        self._client = httpx2.Client(**self._options())
+        self._clients = {os.getpid(): httpx2.Client(**self._options())}
         self._deadline = _Deadline()
 
     def perform(self, request: Any) -> Any:
@@ -208,7 +209,13 @@ class BlockingTransport(_Client):
 
     def close(self) -> None:
         self._closed = True
-        self._client.close()
+        if (mine := self._clients.get(os.getpid())) is not None:
+            mine.close()
+
+    def _client(self) -> httpx2.Client:
+        # A fork's child has the parent's sockets, and its answers: it opens its own, and leaves those alone.
+        found = self._clients.get(os.getpid())
+        return found or self._clients.setdefault(os.getpid(), httpx2.Client(**self._options()))
 
     def _exchange(self, request: Http) -> Answer:
         secrets = self._secrets()
@@ -216,7 +223,7 @@ class BlockingTransport(_Client):
         self._deadline.until = until = monotonic() + self._patience(request)
         begun = False
         try:
-            with self._client.stream(**built, extensions={"trace": self._deadline.trace}) as response:
+            with self._client().stream(**built, extensions={"trace": self._deadline.trace}) as response:
                 begun = True
                 self._check_encoding(response)
                 body = bytearray()
@@ -256,7 +263,7 @@ class AwaitedTransport(_Client):
         self, endpoint: Endpoint, headers: Headers, timeout: float = TIMEOUT, keyless: str = ""
     ) -> None:
         super().__init__(endpoint, headers, timeout, keyless)
-        self._client = httpx2.AsyncClient(**self._options())
+        self._clients = {os.getpid(): httpx2.AsyncClient(**self._options())}
 
     async def perform(self, request: Any) -> Any:
         """Carry out an Http, a Wait or a Together."""
@@ -270,7 +277,13 @@ class AwaitedTransport(_Client):
 
     async def close(self) -> None:
         self._closed = True
-        await self._client.aclose()
+        if (mine := self._clients.get(os.getpid())) is not None:
+            await mine.aclose()
+
+    def _client(self) -> httpx2.AsyncClient:
+        # As in BlockingTransport.
+        found = self._clients.get(os.getpid())
+        return found or self._clients.setdefault(os.getpid(), httpx2.AsyncClient(**self._options()))
 
     async def _exchange(self, request: Http) -> Answer:
         secrets = self._secrets()
@@ -279,7 +292,7 @@ class AwaitedTransport(_Client):
         try:
             async with (
                 asyncio.timeout(self._patience(request)),
-                self._client.stream(**built) as response,
+                self._client().stream(**built) as response,
             ):
                 begun = True
                 self._check_encoding(response)
