@@ -83,6 +83,32 @@ def test_a_service_that_ignores_every_filter_still_counts_lists_and_searches_one
 
 
 @BOTH
+def test_a_service_that_ignores_every_filter_hides_no_record_behind_more_than_it_lists(
+    service: Service, running: Running, opened: Opened
+) -> None:
+    double = running(service.double())
+    if service is MEM0_PLATFORM:  # it lists the newest first
+        service.fill(double, "ours", 3)
+    for _ in range(1100 if service is MEM0_OSS else 250):
+        double.seed("another program's", user_id="bob")
+    if service is MEM0_OSS:
+        service.fill(double, "ours", 3)
+    double.ignore_filters = True
+    engine = opened(service, double)
+    record = engine.get(ref("ours", "key/1"))
+    assert record is not None
+    assert record.content == "content 1"
+    assert engine.get(ref("ours", "absent")) is None
+    assert listed(engine, "ours") == ["content 0", "content 1", "content 2"]
+    assert engine.count("ours").total == 3
+    assert engine.store(intent("ours", "key/1", "content 1")).outcome == "deduped"
+    assert engine.store(intent("ours", "key/1", "rewritten")).outcome == "updated"
+    assert engine.forget(Selector("ours", ref("ours", "key/0"))).deleted == 1
+    assert engine.forget(Selector("ours", everything=True)).deleted == 2
+    assert set(texts(double)) == {"another program's"}
+
+
+@BOTH
 def test_a_record_deleted_behind_our_back_is_absent_and_can_be_saved_anew(
     service: Service, running: Running, opened: Opened
 ) -> None:

@@ -78,6 +78,7 @@ class Looked:
 
     rows: tuple[Row, ...]
     sure: bool = True
+    strayed: bool = False  # others came along that the dialect left out: what was asked for may be anywhere
     others: tuple[Row, ...] = ()  # of other addresses, found by a caller's idempotency key
 
 

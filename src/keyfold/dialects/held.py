@@ -68,7 +68,7 @@ def held_at(
     else:
         looked = yield from (dialect.lookup_every if every else dialect.lookup)(shelf, digest)
     fit = [row for row in looked.rows if fits(row, shelf, digest)]
-    strayed = len(fit) < len(looked.rows)
+    strayed = looked.strayed or len(fit) < len(looked.rows)
     if strayed:
         log.warning(
             "the %s service returned other records than it was asked for", dialect.capabilities.engine

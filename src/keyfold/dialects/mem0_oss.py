@@ -78,7 +78,8 @@ class Mem0Oss(BaseDialect):
             return [], total
         if not listed:  # it has become shorter since
             return (yield from self._listing(shelf))
-        return listed, None
+        # Fewer than were listed, and yet not all of them: the list was cut among the rows of others.
+        return ([], total) if len(_of(shelf, listed)) < total else (listed, None)
 
     def _remember(self, shelf: Shelf, total: int) -> None:
         if total > LIST_CAP and len(self._long) < REMEMBERED:
@@ -94,14 +95,14 @@ class Mem0Oss(BaseDialect):
         found: list[Any] = []
         for _ in range(READINGS):
             # By user alone: that is how the server counts. What is another program's is left out below.
-            found = yield from _found({"user_id": shelf.wire_name}, "memory", EVERYTHING)
+            found = _of(shelf, (yield from _found({"user_id": shelf.wire_name}, "memory", EVERYTHING)))
             if len(found) >= total:
                 return _rows(found)
             total = (yield from _users(shelf)).get(shelf.wire_name, 0)  # some may have been removed meanwhile
             if len(found) >= total:
                 return _rows(found)
         raise StoreError(
-            f"{_named(shelf)} has {total:,} memories, more than the Mem0 server lists ({LIST_CAP:,}), and its search "
+            f"{_named(shelf)} has {total:,} memories, the Mem0 server lists at most {LIST_CAP:,}, and its search "
             f"left out {total - len(found):,} of them: it cannot be read whole, only record by record"
         )
 
@@ -181,6 +182,19 @@ def _users(asked: Shelf | None = None) -> Plan[dict[str, int]]:
         f"{_named(asked)} has {LIST_CAP:,} memories or more, which is all that the Mem0 server lists, and the server "
         f"counts only its first {SCANNED:,}: it cannot be told whether all were read; read record by record"
     )
+
+
+def strayed(items: Sequence[dict[str, Any]], shelf: Shelf, digest: str | None = None) -> bool:
+    """Whether any of these is under another user or run than was asked for: then the filter was ignored."""
+    for item in items:
+        run = item.get("session_id", item.get("run_id", digest))  # the platform has two names for it
+        if item.get("user_id", shelf.wire_name) != shelf.wire_name or digest not in (None, run):
+            return True
+    return False
+
+
+def _of(shelf: Shelf, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [item for item in items if not strayed([item], shelf)]
 
 
 def _named(shelf: Shelf) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
-from keyfold.dialects.mem0_oss import AGENT, GONE, results, row_of
+from keyfold.dialects.mem0_oss import AGENT, GONE, results, row_of, strayed
 from keyfold.dialects.names import SESSIONS_TAG, untagged
 from keyfold.dialects.payload import FIELD, Payload, header, wire_text
 from keyfold.dialects.wire import Http, Together, ask
@@ -35,7 +35,9 @@ class Mem0Platform(BaseDialect):
     def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
         scope = _scope(shelf, {"run_id": digest})
         items, more, _ = yield from _page(scope, 1)
-        if more and all(item.get("session_id") == digest for item in items):
+        if strayed(items, shelf, digest):  # the filter was ignored: what was asked for may be on any page
+            return Looked((), strayed=True)
+        if more:
             items = yield from _every(scope, f"record {digest}")
         return Looked(tuple(_rows(items)))
 
@@ -53,6 +55,9 @@ class Mem0Platform(BaseDialect):
 
     def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
         items, more, count = yield from _page(_scope(shelf, ANY_RUN), 1)
+        if more and strayed(items, shelf):  # then the count is another's too
+            rows = yield from self.rows(shelf)
+            return len(rows), rows
         return (count, None) if more else (len(items), _rows(items))
 
     def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
