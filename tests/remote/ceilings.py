@@ -77,8 +77,9 @@ def surely(other: int) -> Ceiling:
     return lambda s: other + strides(s.n)
 
 
-MOVING = "stated: a full page may not be the last, and pages may have moved while they were read"
-COUNTED = "stated: from 1,000 rows on they are counted, not read"
+ASKED_WHO = "stated: who acts is asked once a process"
+MOVING = "a full page may not be the last, and pages may have moved while they were read"
+COUNTED = "from 1,000 rows on they are counted, not read"
 _COGNEE: dict[str, Ceiling] = {
     "get": lambda s: 2 + pages(s.n, P),
     "store new": lambda s: 2 + pages(s.n, P),
@@ -92,25 +93,34 @@ _COGNEE: dict[str, Ceiling] = {
     "export": lambda s: 1 + s.namespaces + s.total,
     "import": lambda s: s.imported + pages(s.n, P),
 }
+_COGNEE_WARM: dict[str, Ceiling] = {
+    **_COGNEE,
+    "get": lambda s: 1 + pages(s.n, P),
+    "store rewritten": lambda s: 2 + pages(s.n, P),
+    "list": lambda s: pages(s.n, P) + s.n,
+}
+_OTHERWISE: dict[str, tuple[Ceiling, Ceiling]] = {
+    "store new": (surely(3), surely(1)),
+    "store unchanged": (surely(2), _COGNEE["store unchanged"]),
+    "store rewritten": (surely(4), surely(2)),
+    "forget": (surely(3), surely(1)),
+    "search": (surely(3), surely(1)),
+    "count": (lambda s: 3 if s.n < P else 4, fixed(2)),
+    "list": (lambda s: 2 + pages(s.n, P) + s.n, _COGNEE_WARM["list"]),
+    "namespaces": (lambda s: 2 + s.namespaces, _COGNEE["namespaces"]),
+    "export": (lambda s: 2 + s.namespaces + s.total, _COGNEE["export"]),
+    "import": (lambda s: 1 + _COGNEE["import"](s), _COGNEE["import"]),
+}
 _COGNEE_CEILINGS = Ceilings(
     cold=_COGNEE,
-    warm={
-        "get": lambda s: 1 + pages(s.n, P),
-        "store rewritten": lambda s: 2 + pages(s.n, P),
-        "list": lambda s: pages(s.n, P) + s.n,
-    },
+    warm=_COGNEE_WARM,
     stated={
-        "store new": (surely(2), surely(1), MOVING),
-        "store unchanged": (surely(1), _COGNEE["store unchanged"], MOVING),
-        "store rewritten": (surely(3), surely(2), MOVING),
-        "forget": (surely(2), surely(1), MOVING),
-        "search": (surely(2), surely(1), MOVING),
-        "count": (lambda s: 2 if s.n < P else 3, fixed(2), COUNTED),
+        call: (cold, warm, f"{ASKED_WHO}; {COUNTED if call == 'count' else MOVING}")
+        for call, (cold, warm) in _OTHERWISE.items()
     },
 )
 
 # CortexDB keeps old revisions in the listing too, and shows every event twice: 100 events a page of 200.
-ASKED_WHO = "stated: who acts is asked once a process"
 
 
 def log_pages(events: int) -> int:

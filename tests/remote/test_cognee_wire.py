@@ -140,6 +140,42 @@ def test_a_dataset_that_somebody_shared_is_not_taken_for_ones_own(
     assert held(double, "kf-team") == 1  # ana's, untouched
 
 
+def test_one_who_has_no_dataset_yet_does_not_see_what_others_share(
+    double: CogneeDouble, opened: Opened
+) -> None:
+    bob = double.user("bob@example.com", "bobs-key")
+    put_cognee(double, payload("team", "k", "ana's"))
+    double.dataset("kf-team").shared_with.add(bob.id)
+    reader = opened(COGNEE, double, credential=lambda: "bobs-key")
+    assert reader.get(ref("team", "k")) is None
+    for call in (
+        lambda engine: engine.page(Query("team")).items,
+        lambda engine: engine.namespaces(),
+        lambda engine: engine.search(SearchQuery("team", "ana")).items,
+    ):
+        assert not call(opened(COGNEE, double, credential=lambda: "bobs-key"))
+    reader.store(intent("team", "k", "bob's"))
+    assert reader.get(ref("team", "k")).content == "bob's"  # type: ignore[union-attr]
+    assert opened(COGNEE, double).get(ref("team", "k")).content == "ana's"  # type: ignore[union-attr]
+
+
+def test_who_one_is_is_asked_once_and_not_where_a_write_told_it(double: CogneeDouble, opened: Opened) -> None:
+    def asked() -> int:
+        return sum((each.method, each.path) == ("POST", "/api/v1/datasets") for each in double.seen)
+
+    writer = opened(COGNEE, double)
+    writer.store(intent("ana", "k", "text"))
+    writer.store(intent("other", "k", "text"))
+    assert writer.namespaces() == ["ana", "other"]
+    assert asked() == 0
+    reader = opened(COGNEE, double)
+    assert reader.get(ref("nowhere", "k")) is None
+    assert asked() == 0
+    assert reader.get(ref("ana", "k")) is not None
+    assert reader.namespaces() == ["ana", "other"]
+    assert asked() == 1
+
+
 def test_a_remembered_dataset_that_is_gone_is_looked_up_again(double: CogneeDouble, opened: Opened) -> None:
     engine = opened(COGNEE, double)
     engine.store(intent("ana", "k", "text"))

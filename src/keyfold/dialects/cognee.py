@@ -105,7 +105,7 @@ class Cognee(BaseDialect):
             try:
                 entries = yield from listing(home, enough)
             except NotReadable:
-                self._datasets.drop(shelf)
+                self._datasets.drop()
                 if last:
                     raise _closed(shelf) from None
                 continue
@@ -150,7 +150,7 @@ class Cognee(BaseDialect):
         refused: list[bool] = yield Together([_delete(row) for row in rows])
         if any(refused):
             # 401 or 403: the dataset is another's, or was deleted with all that it held.
-            self._datasets.drop(shelf)
+            self._datasets.drop()
             if (yield from self._datasets.home(shelf)) is not None:
                 raise _closed(shelf)
 
@@ -194,7 +194,7 @@ class Cognee(BaseDialect):
             try:
                 entries = yield from page(home)
             except NotReadable:
-                self._datasets.drop(shelf)  # looked up again below
+                self._datasets.drop()  # looked up again below
             else:
                 counted = (yield from _count(home)) if len(entries) == PAGE else None
                 if counted is not None:
