@@ -21,6 +21,7 @@ from keyfold.model import KINDS, Outcome, Receipt, Record
 VERSION: Final = 1
 FIELD: Final = "kf"  # the name of the metadata field that holds the header
 EMPTY_HASH: Final = sha256(b"").hexdigest()
+MOST: Final = 2**63 - 1  # revisions
 KEPT_CALLS: Final = 8  # idempotency keys that a record remembers
 CALL_LIFE: Final = timedelta(hours=24)
 
@@ -105,35 +106,53 @@ def read(text: Any, content: str) -> Payload | None:
         said = json.loads(text) if isinstance(text, str) else None
         if not isinstance(said, dict) or said.get("v") != VERSION or said["kind"] not in KINDS:
             return None
-        empty = said["hash"] == EMPTY_HASH
+        _check_writable(said, content)
+        empty = _text(said["hash"]) == EMPTY_HASH
         return Payload(
             _record(said, "" if empty else content), tuple(_call(item) for item in said.get("calls", ()))
         )
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError):
         return None
 
 
+def _check_writable(said: Mapping[str, Any], content: str) -> None:
+    """ValueError for what JSON lets in but cannot be written again: half a character, a number without end."""
+    json.dumps(said, ensure_ascii=False, allow_nan=False).encode()
+    content.encode()
+
+
+def _text(value: Any, *, empty: bool = True) -> str:
+    if not isinstance(value, str) or not (empty or value):
+        raise ValueError("not a text, or an empty one")
+    return value
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not 1 <= value <= MOST:
+        raise ValueError("not a revision")
+    return value
+
+
 def _record(said: Mapping[str, Any], content: str) -> Record:
-    namespace, kind, key, minted = (
-        str(said["ns"]),
-        str(said["kind"]),
-        str(said["key"]),
-        bool(said.get("minted")),
-    )
+    namespace, key = _text(said["ns"], empty=False), _text(said["key"], empty=False)
+    kind, minted = str(said["kind"]), bool(said.get("minted"))
+    meta, tags = said.get("meta", {}), said.get("tags", [])
+    if not isinstance(meta, dict) or not isinstance(tags, list):
+        raise ValueError("not metadata, or not tags")
     return Record(
         id=digest_of(namespace, key, kind, minted=minted),
         namespace=namespace,
         kind=kind,
         key=key,
         minted=minted,
-        type=str(said["type"]),
-        title=str(said["title"]),
+        type=_text(said["type"]),
+        title=_text(said["title"]),
         content=content,
-        metadata=dict(said.get("meta", {})),
-        tags=tuple(str(tag) for tag in said.get("tags", ())),
-        session_id=str(said["session"]) if said.get("session") is not None else None,
-        revision_count=int(said["rev"]),
-        normalized_hash=str(said["hash"]),
+        metadata=meta,
+        tags=tuple(_text(tag) for tag in tags),
+        session_id=_text(said["session"]) if said.get("session") is not None else None,
+        revision_count=_number(said["rev"]),
+        normalized_hash=_text(said["hash"]),
         created_at=from_text(said["created"]),
         updated_at=from_text(said["updated"]),
         expires_at=from_text(said["expires"]) if said.get("expires") else None,
@@ -153,7 +172,7 @@ def _call(item: Any) -> KeptCall:
         str(body),
         from_text(at),
         outcome,
-        int(revision),
+        _number(revision),
         str(digest),
         str(session) if session is not None else None,
     )
