@@ -233,6 +233,20 @@ def piece_of(item: Any) -> Piece | None:
     return _read_piece(event, found, recorded, context.get("observed_at"), role)
 
 
+def holds(item: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    """Whether a listed event is what a body was sent to make, and not an earlier state with the same text: what
+    tells states apart is in the labels (v3), or in the text itself (v2)."""
+    given, content = item.get("context"), item.get("content")
+    context = given if isinstance(given, Mapping) else item
+    labels = context.get("labels")
+    if not isinstance(content, Mapping) or not isinstance(labels, list):
+        return False
+    sent = body["content"]
+    texts = (sent["text"], f"[{sent['role']}] {sent['text']}")
+    held = {label for label in labels if isinstance(label, str)}
+    return content.get("text") in texts and held.issuperset(body["context"]["labels"])
+
+
 def _v3(labels: Sequence[Any], text: str) -> dict[str, Any] | None:
     parts: dict[int, str] = {}
     for label in labels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from keyfold.dialects.cortexdb_envelope import holds
 from keyfold.dialects.cortexdb_wire import (
     ClaimTaken,
     Listing,
@@ -69,8 +70,7 @@ class HostedWire(Wire):
             except Unavailable:
                 listing = Listing([])
             for item in listing.items:
-                content = item.get("content")
-                if isinstance(content, dict) and content.get("text") == body["content"]["text"]:
+                if holds(item, body):
                     return Written(str(item.get("id") or item.get("event_id")), False, True)
             yield Wait(pause)
         raise unknown(f"{taken}, and in 30 s its event was not listed")
