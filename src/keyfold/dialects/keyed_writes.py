@@ -79,6 +79,7 @@ class Writer:
         if row is not None and first is not None and intent.idempotency is not None:
             if first.body != intent.idempotency.body.hex():
                 raise other_call(row.record.id)
+            yield from self._tidy(shelf, held, row)
             return first_receipt(row.record, first)
         for other in held.others:
             if first_call(other.payload.calls, intent.idempotency, self.now) is not None:
@@ -100,7 +101,16 @@ class Writer:
             # The one write that a repeat may make: the caller's key, so that another body under it is told.
             payload = replace(row.payload, calls=remembered(calls, intent.idempotency, receipt, self.now))
             yield from self._write(shelf, held, payload)
+        elif row is not None:
+            yield from self._tidy(shelf, held, row)
         return receipt
+
+    def _tidy(self, shelf: Shelf, held: Held, counting: Row) -> Plan[None]:
+        """Remove what a race or a write that broke off left beside the row that counts: a search would find it."""
+        rest = [row for row in held.rows if row.remote != counting.remote]
+        if rest and not self.dialect.appends:
+            yield from self.dialect.remove(shelf, rest)
+            self.written.add(counting.payload.digest)  # what was read ahead of it holds no longer
 
     def store_many(self, intents: Sequence[Intent]) -> Plan[list[Receipt]]:
         """Carry out writes in order. New records of a shelf are inserted together."""
