@@ -118,7 +118,7 @@ def test_where_one_state_is_damaged_and_another_whole_the_whole_one_counts() -> 
 def test_parts_of_two_contents_are_not_mixed() -> None:
     other = LONG.replace("first", "FIRST")
     first, second = items(LONG), items(other, revision=2)
-    assert rows(*second, *first)[0] == [other, LONG]
+    assert rows(*second, *first)[0] == [LONG, other]
     mixed = [*first[:1], *second[1:2], first[-1]]
     assert rows(*mixed) == ([], 1)
 

@@ -10,9 +10,9 @@ is served from its listing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from keyfold.contract.intents import Capabilities, Idempotency
 from keyfold.dialects.names import SESSIONS_TAG, TAG, tagged
@@ -58,6 +58,9 @@ class Row:
     @property
     def record(self) -> Record:
         return self.payload.record
+
+
+RowT = TypeVar("RowT", bound=Row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +332,25 @@ def newest_first(rows: Sequence[Row]) -> list[Row]:
     found = sorted(rows, key=lambda row: (row.record.revision_count, row.born, row.remote), reverse=True)
     if len(found) > 1 and found[0].record.kind == TURN and found[0].record.revision_count == 1:
         return sorted(found, key=lambda row: (row.born, row.remote))
+    return found
+
+
+def in_order(rows: Iterable[RowT]) -> list[RowT]:
+    """Rows whose revisions follow the order in which the service took them.
+
+    A writer that was slow between its look and its write may have written a revision that others had passed
+    meanwhile. It was acknowledged last, so it counts as the one after the highest before it.
+    """
+    highest: dict[str, int] = {}
+    found: list[RowT] = []
+    for row in sorted(rows, key=lambda row: (row.born, row.record.revision_count, row.remote)):
+        record, before = row.record, highest.get(row.payload.digest, 0)
+        if record.revision_count < before:
+            payload = replace(row.payload, record=replace(record, revision_count=before + 1))
+            found.append(replace(row, payload=payload))
+        else:
+            found.append(row)
+        highest[row.payload.digest] = found[-1].record.revision_count
     return found
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from keyfold.contract.reach import within
-from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
+from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf, in_order
 from keyfold.dialects.cognee_datasets import Datasets
 from keyfold.dialects.cognee_listing import PAGE, Entry, NotReadable, listing, page, too_old
 from keyfold.dialects.cognee_rows import (
@@ -23,7 +23,6 @@ from keyfold.dialects.cognee_rows import (
     batches,
     dataset_name,
     file_of,
-    in_order,
     item_of,
     names,
     shelf_of,

@@ -196,25 +196,6 @@ def _told(said: Any, content: Any, total: str, named: str) -> tuple[Payload | No
     return read(said, ""), True
 
 
-def in_order(rows: Iterable[Row]) -> list[Row]:
-    """Rows whose revisions follow the order in which the server took them.
-
-    A writer that was slow between its look and its add may have added a revision that others had passed meanwhile.
-    It was acknowledged last, so it counts as the one after the highest before it.
-    """
-    highest: dict[str, int] = {}
-    found: list[Row] = []
-    for row in sorted(rows, key=lambda row: (row.born, row.remote)):
-        record, before = row.record, highest.get(row.payload.digest, 0)
-        if record.revision_count < before:
-            payload = replace(row.payload, record=replace(record, revision_count=before + 1))
-            found.append(replace(row, payload=payload))
-        else:
-            found.append(row)
-        highest[row.payload.digest] = found[-1].record.revision_count
-    return found
-
-
 def excerpt(chunk: str) -> str:
     """The content in a chunk of a file, without the JSON around it."""
     whole = read_body(chunk.encode("utf-8", "replace"))

@@ -25,6 +25,7 @@ from keyfold.dialects.supermemory_rows import (
     Pieces,
     assembled,
     content_digest,
+    counting,
     entry_of,
     is_hashed,
     laid_out,
@@ -106,20 +107,24 @@ class Supermemory(BaseDialect):
         tag = tag_of(shelf)
         items = yield from wire.search(tag, text, limit)
         found = [(entry, item.get("similarity")) for item in items if (entry := entry_of(item)) is not None]
-        heads = {one.digest: one for one, _ in found if one.digest is not None}
+        heads = counting(one for one, _ in found)
         missing = {one.whole for one, _ in found if one.whole is not None} - set(heads)
         if missing:  # which state a part belongs to, its head says
             asked = wire.any_of([(KEY, digest) for digest in sorted(filter(None, missing))])
             more = yield from wire.search(tag, text, wire.MOST_HITS, asked)
-            heads.update({one.digest: one for one in map(entry_of, more) if one is not None and one.digest})
+            heads |= counting(one for one in map(entry_of, more) if one is not None)
+        if any(self._newest.get(digest, 0) > row.record.revision_count for digest, (_, row) in heads.items()):
+            # The search is behind what was read or written from here: the listing says which state counts.
+            heads = counting((yield from self._listed(tag)))
         hits: list[Hit] = []
         for entry, score in found:
-            head = heads.get(entry.digest or entry.whole or "")
-            if head is None or head.of != entry.of or head.id in self._gone:
+            head, row = heads.get(entry.digest or entry.whole or "", (None, None))
+            if head is None or row is None or head.of != entry.of or head.id in self._gone:
                 continue
-            row = row_of(head, entry.text)
-            if row is not None:
-                hits.append(Hit(row, float(score or 0.0), excerpt=head.parts > 1))
+            if entry.digest is None or entry.id == head.id:  # else it is a state that does not count
+                record = replace(row.record, content=entry.text if row.record.content else "")
+                payload = replace(row.payload, record=record)
+                hits.append(Hit(replace(row, payload=payload), float(score or 0.0), excerpt=head.parts > 1))
         return hits
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:

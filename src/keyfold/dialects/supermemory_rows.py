@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
 
-from keyfold.dialects.base import Row, Shelf
+from keyfold.dialects.base import Row, Shelf, in_order
 from keyfold.dialects.payload import FIELD, Payload, header, read, wire_text
 
 MOST_UNITS: Final = (
@@ -279,7 +279,7 @@ def assembled(entries: Sequence[Entry]) -> tuple[list[Kept], list[Entry]]:
                 broken.append(head)
         if not whole:
             damaged += broken[:1]
-        rows += _with_loose(whole, pieces.ids(digest), broken)
+        rows += _with_loose(in_order(whole), pieces.ids(digest), broken)
     return rows, damaged
 
 
@@ -291,3 +291,18 @@ def _with_loose(rows: list[Kept], parts: Sequence[str], broken: Sequence[Entry])
         return rows
     first = rows[0]
     return [replace(first, loose=tuple(loose)), *rows[1:]]
+
+
+def counting(entries: Iterable[Entry]) -> dict[str, tuple[Entry, Kept]]:
+    """Of each record the living head that counts among these, and its row, whose content is that piece alone."""
+    heads: dict[str, dict[str, Entry]] = {}
+    for entry in entries:
+        if entry.live and entry.digest is not None:
+            heads.setdefault(entry.digest, {})[entry.id] = entry
+    found: dict[str, tuple[Entry, Kept]] = {}
+    for digest, states in heads.items():
+        rows = in_order([row for head in states.values() if (row := row_of(head, head.text)) is not None])
+        if rows:
+            row = max(rows, key=lambda row: (row.record.revision_count, row.born, row.remote))
+            found[digest] = states[row.remote], row
+    return found
