@@ -276,8 +276,8 @@ def _raw(item: Item) -> Plan[bytes | None]:
     kind = answer.headers.get("content-type", "text/plain")
     if not item.is_file(answer.body) or not kind.startswith("text/plain"):
         raise StoreError(
-            f"{answer.host} served something else than the file that it lists ({len(answer.body)} bytes, {kind}): "
-            "read it again"
+            f"{answer.host} served something else than the file that it lists ({len(answer.body)} bytes, "
+            f"{answer.clean(kind)}): read it again"
         )
     return answer.body
 

@@ -228,10 +228,10 @@ def _delete(row: Row) -> Plan[None]:
 
 
 def results(answer: Answer) -> list[Any]:
-    """The rows of an answer. StoreError when there is no list of them."""
+    """The rows of an answer, or the error when there is no list of them."""
     found = answer.object().get("results")
     if not isinstance(found, list):
-        raise StoreError(f"{answer.host} answered without `results`: check that the address is Mem0's")
+        raise answer.unreadable(f"{answer.host} answered without `results`: check that the address is Mem0's")
     return [item for item in found if isinstance(item, dict)]
 
 

@@ -7,10 +7,13 @@ a read is tried at most 3 times, a write once unless the service makes its repea
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
+from urllib.parse import unquote
 
 from keyfold.errors import (
     Conflict,
@@ -66,7 +69,8 @@ class Http:
 class Answer:
     """What a service said. `headers` have lower-case names; `host` is for messages.
 
-    `keyless`: why no key was sent and how to set one, in words; empty when one was sent.
+    `keyless`: why no key was sent and how to set one, in words; empty when one was sent. `wrote`: what it answers
+    was no read. `secrets`: what was sent and is never shown, wherever the service repeats it.
     """
 
     status: int
@@ -74,29 +78,54 @@ class Answer:
     body: bytes
     host: str = "the service"
     keyless: str = ""
+    wrote: bool = False
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def json(self) -> Any:
-        """The body as JSON. StoreError when it is something else: a login page, half a document."""
+        """The body as JSON. `unreadable` when it is something else: a login page, half a document."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
-            raise StoreError(
+            kind = self.clean(self.headers.get("content-type", "no content type"))
+            raise self.unreadable(
                 f"{self.host} answered {self.status} with something that is not JSON ({len(self.body)} bytes, "
-                f"{self.headers.get('content-type', 'no content type')}): check that the address is the service's own"
+                f"{kind}): check that the address is the service's own"
             ) from None
 
     def object(self) -> dict[str, Any]:
-        """The body as a JSON object; StoreError when it is something else."""
+        """The body as a JSON object; `unreadable` when it is something else."""
         value = self.json()
         if not isinstance(value, dict):
-            raise StoreError(f"{self.host} answered {type(value).__name__} where an object was expected")
+            raise self.unreadable(f"{self.host} answered {type(value).__name__} where an object was expected")
         return value
+
+    def unreadable(self, what: str) -> KeyfoldError:
+        """The error of an answer that says nothing that is understood: of a write, nobody knows what it did."""
+        return unknown(what) if self.wrote else StoreError(what)
 
     def quoted(self) -> str:
         """The start of the body, for a message."""
-        text = " ".join(self.body[: QUOTED * 4].decode("utf-8", "replace").split())
+        return self.clean(self.body[: QUOTED * 200].decode("utf-8", "replace"))
+
+    def clean(self, text: str) -> str:
+        """The start of a text that came from the service, fit to be shown: on one line, without the key.
+
+        Some services quote the key that they refuse, as it is or escaped.
+        """
+        for secret in self.secrets:
+            text = text.replace(json.dumps(secret)[1:-1], "[the key]")
+            for plain in (str, _unescaped, unquote, html.unescape):
+                if secret in (read := plain(text)):
+                    text = read.replace(secret, "[the key]")
+        text = " ".join(text[: QUOTED * 4].split())
         text = "".join(character if character.isprintable() else "?" for character in text)
         return text[:QUOTED] + ("..." if len(text) > QUOTED else "")
+
+
+def _unescaped(text: str) -> str:
+    """A text as JSON reads it."""
+    text = re.sub(r"\\+u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text)
+    return text.replace("\\", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any, Final
@@ -88,28 +88,27 @@ class _Client:
             built["timeout"] = httpx2.Timeout(request.timeout, connect=CONNECT)
         return built
 
-    def _answer(self, response: httpx2.Response, body: bytes, secrets: Collection[str]) -> Answer:
+    def _answer(self, request: Http, response: httpx2.Response, body: bytes, sent: dict[str, str]) -> Answer:
         headers = {name.lower(): value for name, value in response.headers.items()}
-        if response.status_code >= 400:  # some services quote the key that they refuse, and errors are shown
-            for secret in (value.split(" ")[-1] for value in secrets):
-                if len(secret) >= LEAST_SECRET:
-                    body = body.replace(secret.encode(), b"[the key]")
-        keyless = "" if secrets else self._keyless
-        return Answer(response.status_code, headers, body, self._endpoint.host, keyless)
+        secrets = tuple(
+            key for key in (value.split(" ")[-1] for value in sent.values()) if len(key) >= LEAST_SECRET
+        )
+        keyless = "" if sent else self._keyless
+        host, wrote = self._endpoint.host, not request.reads
+        return Answer(response.status_code, headers, body, host, keyless, wrote, secrets)
 
     def _patience(self, request: Http) -> float:
         return PATIENCE * (request.timeout or self._timeout)
 
-    def _check_encoding(self, response: httpx2.Response) -> None:
+    def _check_encoding(self, request: Http, response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "").strip().lower() not in ("", "identity", "gzip"):
-            raise StoreError(f"{self._endpoint.host} packed its answer in a way that was not asked for")
+            what = f"{self._endpoint.host} packed its answer in a way that was not asked for"
+            raise StoreError(what) if request.reads else Unavailable(what)
 
-    def _check_size(self, body: bytearray) -> None:
+    def _check_size(self, request: Http, body: bytearray) -> None:
         if len(body) > LARGEST:
-            raise TooLarge(
-                f"{self._endpoint.host} answered with more than {LARGEST >> 20} MiB, which is not read: "
-                "ask for less at once"
-            )
+            what = f"{self._endpoint.host} answered with more than {LARGEST >> 20} MiB, which is not read"
+            raise TooLarge(f"{what}: ask for less at once") if request.reads else Unavailable(what)
 
     def _too_slow(self, request: Http) -> Unavailable:
         return Unavailable(
@@ -121,7 +120,7 @@ class _Client:
             return Unavailable("this store was closed while it was being answered; open it again")
         return Closed("this store was closed; open it again")
 
-    def _failed(self, error: httpx2.HTTPError | httpx2.InvalidURL) -> Exception:
+    def _failed(self, request: Http, error: httpx2.HTTPError | httpx2.InvalidURL) -> Exception:
         """The error of ours that an error of httpx2 stands for."""
         host = self._endpoint.host
         if isinstance(error, httpx2.ConnectTimeout):
@@ -135,7 +134,8 @@ class _Client:
         if isinstance(error, (httpx2.UnsupportedProtocol, httpx2.InvalidURL)):
             return InvalidRequest("store", f"{host} is not an address that can be asked")
         if isinstance(error, httpx2.DecodingError):
-            return StoreError(f"{host} sent a body that its content encoding does not fit")
+            what = f"{host} sent a body that its content encoding does not fit"
+            return StoreError(what) if request.reads else Unavailable(what)
         return Unavailable(f"{host} broke the connection off before it answered: call again")
 
 
@@ -225,18 +225,18 @@ class BlockingTransport(_Client):
         try:
             with self._client().stream(**built, extensions={"trace": self._deadline.trace}) as response:
                 begun = True
-                self._check_encoding(response)
+                self._check_encoding(request, response)
                 body = bytearray()
                 for piece in response.iter_bytes():
                     body += piece
-                    self._check_size(body)
+                    self._check_size(request, body)
                     if monotonic() > until:
                         raise self._too_slow(request)
-                return self._answer(response, bytes(body), secrets.values())
+                return self._answer(request, response, bytes(body), secrets)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             if monotonic() > until:
                 raise self._too_slow(request) from None
-            raise self._failed(error) from None
+            raise self._failed(request, error) from None
         except RuntimeError:  # the client was closed by another thread
             if not self._closed:
                 raise
@@ -295,16 +295,16 @@ class AwaitedTransport(_Client):
                 self._client().stream(**built) as response,
             ):
                 begun = True
-                self._check_encoding(response)
+                self._check_encoding(request, response)
                 body = bytearray()
                 async for piece in response.aiter_bytes():
                     body += piece
-                    self._check_size(body)
-                return self._answer(response, bytes(body), secrets.values())
+                    self._check_size(request, body)
+                return self._answer(request, response, bytes(body), secrets)
         except TimeoutError:
             raise self._too_slow(request) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise self._failed(error) from None
+            raise self._failed(request, error) from None
         except RuntimeError:  # the client was closed meanwhile
             if not self._closed:
                 raise
