@@ -185,7 +185,11 @@ class Cognee(BaseDialect):
             return []
         hits = yield from nearest(rows[0].home, rows, text, limit)
         known = {hit.row.remote for hit in hits}
-        return hits + found_by_words([row for row in rows if row.remote not in known], text)[:limit]
+        hits += found_by_words([row for row in rows if row.remote not in known], text)[:limit]
+        # What was found may be a state that counts no more: then the others of that record say so.
+        known, digests = {hit.row.remote for hit in hits}, {hit.row.payload.digest for hit in hits}
+        beside = [row for row in rows if row.payload.digest in digests and row.remote not in known]
+        return [*hits, *(Hit(row, 0.0, excerpt=row.bare) for row in beside)]
 
     def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
         home = yield from self._datasets.home(shelf)

@@ -26,7 +26,7 @@ from keyfold.contract.intents import (
     read_position,
 )
 from keyfold.contract.reach import above, within
-from keyfold.dialects.base import Dialect, Row, Shelf
+from keyfold.dialects.base import Dialect, Hit, Row, Shelf
 from keyfold.dialects.held import (
     LOOKS,
     Held,
@@ -34,6 +34,7 @@ from keyfold.dialects.held import (
     current,
     expired,
     grouped,
+    held_at,
     living,
     living_rows,
     log,
@@ -142,23 +143,39 @@ def search(dialect: Dialect, query: SearchQuery, now: datetime) -> Plan[FoundPag
     asked = min(MOST_HITS, max(50, query.limit * (10 if filtering else 2)))
     best: dict[tuple[str, str], Found] = {}
     for shelf in shelves:
-        for hit in (yield from dialect.search(shelf, query.text, asked)):
+        hits = yield from dialect.search(shelf, query.text, asked)
+        for hit in (yield from _counting(dialect, shelf, hits, now)):
             record = hit.row.record
-            if not shelf.holds(record):
-                log.warning("the %s service found another namespace's record", dialect.capabilities.engine)
-                continue
             if record.kind not in query.kinds or expired(record, now) or not matches(record, query.where):
                 continue
             if hit.score <= 0 and not _named(record, words):
                 continue  # as far from the question as can be: services return it to fill the list
-            known = best.get((record.namespace, record.id))
-            if known is None or known.record.revision_count < record.revision_count:
-                score = min(1.0, max(0.0, hit.score))
-                best[record.namespace, record.id] = Found(
-                    record, score, {"service": score} if query.explain else None, hit.excerpt
-                )
+            score = min(1.0, max(0.0, hit.score))
+            best[record.namespace, record.id] = Found(
+                record, score, {"service": score} if query.explain else None, hit.excerpt
+            )
     found = sorted(best.values(), key=lambda item: (item.score, item.record.updated_at), reverse=True)
     return FoundPage(tuple(found[: query.limit]), len(found))
+
+
+def _counting(dialect: Dialect, shelf: Shelf, hits: Sequence[Hit], now: datetime) -> Plan[list[Hit]]:
+    """The hits that say what a record says now, one each. Where several states of one were found, it is looked up."""
+    by_digest: dict[str, dict[str, Hit]] = {}
+    for hit in hits:
+        if not shelf.holds(hit.row.record):
+            log.warning("the %s service found another namespace's record", dialect.capabilities.engine)
+            continue
+        states = by_digest.setdefault(hit.row.payload.digest, {})
+        known = states.get(hit.row.remote)
+        if known is None or known.score < hit.score:
+            states[hit.row.remote] = hit
+    found: list[Hit] = []
+    for digest, states in by_digest.items():
+        held = Held(tuple(hit.row for hit in states.values()))
+        row = (held if len(states) == 1 else (yield from held_at(dialect, shelf, digest))).row(now)
+        if row is not None and row.remote in states:
+            found.append(states[row.remote])
+    return found
 
 
 def _named(record: Record, words: Sequence[str]) -> bool:
