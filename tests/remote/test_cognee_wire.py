@@ -15,7 +15,6 @@ from keyfold.errors import (
     Conflict,
     KeyfoldError,
     OutcomeUnknown,
-    StoreError,
     Unauthorized,
     Unavailable,
 )
@@ -330,19 +329,6 @@ def test_whatever_comes_instead_of_an_answer_is_a_truthful_error(
     record = opened(COGNEE, double).get(ref("ana", "k"))
     assert record is not None
     assert record.content in (LONG, "new")
-
-
-def test_an_add_that_does_not_say_that_each_file_was_stored_is_an_error(
-    double: CogneeDouble, opened: Opened
-) -> None:
-    engine = opened(COGNEE, double)
-    home = double.dataset("kf-ana").id
-    entry = {"run_info": {"status": "PipelineRunErrored"}, "data_id": home}
-    for infos in (None, [], [entry]):
-        body = {"dataset_id": home, "data_ingestion_info": infos}
-        double.faults.add("status", path="/add", code=200, body=body)
-        with pytest.raises(StoreError, match="did not say that each was stored"):
-            engine.store(intent("ana", "k", "text"))
 
 
 def test_nothing_of_a_rows_metadata_but_our_own_is_believed(double: CogneeDouble, opened: Opened) -> None:

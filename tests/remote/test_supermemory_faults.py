@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -12,7 +13,6 @@ import pytest
 from keyfold import Memory
 from keyfold.errors import (
     InvalidRequest,
-    KeyfoldError,
     OutcomeUnknown,
     StoreError,
     Unauthorized,
@@ -20,7 +20,7 @@ from keyfold.errors import (
 )
 from tests.doubles.supermemory import Supermemory
 from tests.remote.common import KEY, SUPERMEMORY
-from tests.remote.supermemory_service import USER, alive, reach, read, save
+from tests.remote.supermemory_service import USER, alive, counting, reach, read, save
 
 LONG = "a long text, word for word; " * 1000
 UNANSWERED = ["apply_then_status", "apply_then_stall", "apply_then_drop", "truncate"]
@@ -53,7 +53,7 @@ def test_a_first_write_without_an_answer_is_replayed_by_the_same_call(
     double: Supermemory, memory: Memory, kind: str, content: str
 ) -> None:
     double.faults.add(kind, method="POST", path="/v4/memories", skip=1)  # the listing is answered
-    with pytest.raises(StoreError if kind == "truncate" else OutcomeUnknown):
+    with pytest.raises(OutcomeUnknown):
         save(memory, USER, "key", content)
     again = save(memory, USER, "key", content)
     assert (again.outcome, again.revision_count, again.replayed) == ("deduped", 1, True)
@@ -68,7 +68,7 @@ def test_a_rewrite_without_an_answer_is_replayed_by_the_same_call(
 ) -> None:
     save(memory, USER, "key", "before")
     double.faults.add(kind, method="PATCH")
-    with pytest.raises(StoreError if kind == "truncate" else OutcomeUnknown):
+    with pytest.raises(OutcomeUnknown):
         save(memory, USER, "key", content)
     again = save(memory, USER, "key", content)
     assert (again.outcome, again.revision_count, again.replayed) == ("deduped", 2, True)
@@ -217,5 +217,62 @@ def test_a_write_that_kept_less_than_it_was_given_is_told(double: Supermemory, m
     double.faults.add(
         "status", path="/v4/memories", skip=1, code=200, body={"documentId": "1", "memories": []}
     )
-    with pytest.raises(KeyfoldError, match="kept 0"):
+    with pytest.raises(OutcomeUnknown, match="kept 0"):
         save(memory, USER, "key")
+
+
+@pytest.mark.parametrize("pages", [[], ["again"]], ids=["empty", "the same again"])
+def test_pages_that_are_told_and_never_come_are_an_error_and_not_asked_for_without_end(
+    double: Supermemory, memory: Memory, pages: list[str]
+) -> None:
+    save(memory, USER, "key")
+    [row] = alive(double)
+    entries = [{"id": row.id, "memory": row.memory, "metadata": {}} for _ in pages]
+    told = {"currentPage": 1, "totalItems": 9_999, "totalPages": 9_999, "limit": 200}
+    body = {"memoryEntries": entries, "pagination": told}
+    double.faults.add("status", times=math.inf, path="/v4/memories/list", code=200, body=body)
+    for call in (lambda: memory.mem_list(USER), lambda: memory.mem_context(USER, reach="subtree")):
+        with counting(double) as made, pytest.raises(StoreError, match="team"):
+            call()
+        assert made.requests <= 20
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"id": ["x"]},
+        {"id": "\ud800"},
+        {"metadata": {"kf_whole": "\ud800", "kf_of": 1}},
+        {"memory": "\ud800"},
+        {"similarity": "high"},
+        {"similarity": {}},
+        {"similarity": 10**400},
+    ],
+    ids=[
+        "a list as id",
+        "half a character as id",
+        "and as digest",
+        "and as text",
+        "a word",
+        "an object",
+        "too much",
+    ],
+)
+def test_rows_with_values_of_odd_types_are_none_of_ours_or_do_not_matter(
+    double: Supermemory, memory: Memory, odd: dict[str, Any]
+) -> None:
+    save(memory, USER, "key", "text")
+    [row] = alive(double)
+    one = {"id": row.id, "memory": row.memory, "metadata": row.metadata, "similarity": 0.5, **odd}
+    items = [one, {"id": "other", "memory": "theirs", "metadata": None}]
+    pagination = {"currentPage": 1, "totalItems": 2, "totalPages": 1, "limit": 200}
+    bodies = {
+        "/v4/search": {"results": items, "total": 2},
+        "/v4/memories/list": {"memoryEntries": items, "pagination": pagination},
+    }
+    for path, body in bodies.items():
+        double.faults.add("status", times=math.inf, path=path, code=200, body=json.dumps(body))
+    said = {item.content for item in memory.mem_list(USER).items}
+    assert said == ({"text"} if "similarity" in odd else set())
+    assert len(memory.mem_search(USER, "title")) == len(said)
+    assert read(memory, USER, "key") == ("text" if said else None)

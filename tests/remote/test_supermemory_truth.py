@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -375,6 +376,8 @@ def test_a_slow_writer_that_others_passed_twice_was_acknowledged_last_and_is_wha
     double: Supermemory, superseded: str, contents: tuple[str, str]
 ) -> None:
     double.superseded_patch = superseded
+    ticks = itertools.count()
+    double.clock = lambda: datetime.now(UTC) + timedelta(seconds=next(ticks))
     mine, theirs = contents
     with reach(double) as slow, reach(double) as quick:
         save(slow, USER, "key", "first")

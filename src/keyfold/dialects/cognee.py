@@ -29,6 +29,7 @@ from keyfold.dialects.cognee_rows import (
 )
 from keyfold.dialects.cognee_search import found_by_words, nearest
 from keyfold.dialects.held import LOOKS, log, moving
+from keyfold.dialects.names import is_path_id
 from keyfold.dialects.payload import Payload
 from keyfold.dialects.wire import Answer, Http, Statuses, Together, ask
 from keyfold.errors import Conflict, StoreError, Unauthorized
@@ -314,10 +315,12 @@ def _added(answer: Answer, number: int) -> tuple[str, list[str]]:
     infos = said.get("data_ingestion_info")
     home = said.get("dataset_id")
     rows = [info for info in infos if isinstance(info, dict)] if isinstance(infos, list) else []
-    ids = [str(info.get("data_id") or "") for info in rows if "Errored" not in str(info.get("run_info"))]
-    if not isinstance(home, str) or len(ids) != number or not all(ids):
-        raise StoreError(
-            f"{answer.host} took {number} files and did not say that each was stored: {answer.quoted()}"
+    found = [info.get("data_id") for info in rows if "Errored" not in str(info.get("run_info"))]
+    ids = [remote for remote in found if is_path_id(remote)]
+    if not is_path_id(home) or len(ids) != number:
+        # The answer is not quoted: it may echo what was sent.
+        raise answer.unreadable(
+            f"{answer.host} took {number} files and said of {len(ids)} that they were stored"
         )
     return home, ids
 

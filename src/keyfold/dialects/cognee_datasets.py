@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from keyfold.dialects.base import Shelf
 from keyfold.dialects.cognee_rows import dataset_name, is_digest_name, shelf_of
+from keyfold.dialects.names import is_path_id
 from keyfold.dialects.wire import Answer, Http, ask
 from keyfold.errors import StoreError
 from keyfold.flow import Plan
@@ -102,6 +103,6 @@ def _is_ours(name: str) -> bool:
 
 def _id(answer: Answer, item: dict[str, Any]) -> str:
     found = item.get("id")
-    if not isinstance(found, str) or not found.replace("-", "").isalnum():  # it becomes a part of paths
+    if not is_path_id(found):
         raise StoreError(f"{answer.host} listed a dataset without an id: check that the address is Cognee's")
     return found

@@ -16,6 +16,7 @@ from hashlib import md5, sha256
 from typing import Any, Final
 
 from keyfold.dialects.base import Row, Shelf
+from keyfold.dialects.names import is_path_id
 from keyfold.dialects.payload import FIELD, Payload, header, read
 from keyfold.dialects.wire import Part
 
@@ -160,7 +161,7 @@ def item_of(listed: dict[str, Any], home: str) -> Item | None:
     """A row of ours from a listing's entry; None when it is none of ours."""
     named = _NAME.fullmatch(str(listed.get("name")))
     remote = listed.get("id")
-    if named is None or not isinstance(remote, str):
+    if named is None or not is_path_id(remote):
         return None
     metadata = listed.get("externalMetadata")
     said = metadata if isinstance(metadata, dict) else {}

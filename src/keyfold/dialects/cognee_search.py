@@ -56,7 +56,7 @@ def _data_id(entry: Any) -> str:
 def _score(distance: Any, place: int) -> float:
     """How good a match is: a cosine distance turned round; servers before 1.6 give none, but an order."""
     if isinstance(distance, (int, float)):
-        return min(1.0, max(0.0, 1.0 - float(distance)))
+        return 1.0 - float(min(1, max(0, distance)))
     return 1.0 / (1.0 + place)
 
 

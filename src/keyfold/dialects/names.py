@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeGuard
 from urllib.parse import quote, unquote
 
 from keyfold.model import OBSERVATION
@@ -18,6 +18,7 @@ from keyfold.model import OBSERVATION
 TAG: Final = "kf:"
 SESSIONS_TAG: Final = "kf.s:"  # sessions lie apart, so that a listing of memories does not pay for them
 _DIGEST: Final = re.compile(r"[0-9a-f]{40}")
+_PATH_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
 def digest_of(namespace: str, key: str, kind: str = OBSERVATION, *, minted: bool = False) -> str:
@@ -46,3 +47,8 @@ def untagged(name: str) -> tuple[str, str] | None:
                 return None
             return (tag, namespace) if namespace and tagged(namespace, tag) == name else None
     return None
+
+
+def is_path_id(value: object) -> TypeGuard[str]:
+    """Whether an id that a service gave is a plain one, and can go into a path without changing where it leads."""
+    return isinstance(value, str) and _PATH_ID.fullmatch(value) is not None

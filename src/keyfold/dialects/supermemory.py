@@ -124,7 +124,7 @@ class Supermemory(BaseDialect):
             if entry.digest is None or entry.id == head.id:  # else it is a state that does not count
                 record = replace(row.record, content=entry.text if row.record.content else "")
                 payload = replace(row.payload, record=record)
-                hits.append(Hit(replace(row, payload=payload), float(score or 0.0), excerpt=head.parts > 1))
+                hits.append(Hit(replace(row, payload=payload), _score(score), excerpt=head.parts > 1))
         return hits
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
@@ -223,17 +223,18 @@ class Supermemory(BaseDialect):
 
     def _alive(self, tag: str) -> Plan[Shelf | None]:
         """The shelf behind a tag, if anything lives there: the newest page mostly tells."""
-        number, pages = 1, 1
-        while number <= pages:
-            items, _, pages = yield from wire.page(tag, number, newest=True)
-            number += 1
-            for entry in filter(None, map(entry_of, items)):
-                payload = read(entry.metadata.get(FIELD), entry.text) if entry.live else None
-                if payload is not None:
-                    shelf = Shelf(payload.record.namespace, payload.record.kind == SESSION)
-                    if tag_of(shelf) == tag:
-                        return shelf
-        return None
+
+        def shelf_in(item: Any) -> Shelf | None:
+            entry = entry_of(item)
+            if entry is None or not entry.live:
+                return None
+            payload = read(entry.metadata.get(FIELD), entry.text)
+            if payload is None:
+                return None
+            shelf = Shelf(payload.record.namespace, payload.record.kind == SESSION)
+            return shelf if tag_of(shelf) == tag else None
+
+        return (yield from wire.newest(tag, shelf_in))
 
     def probe(self) -> Plan[dict[str, Any]]:
         yield from wire.tags()
@@ -256,6 +257,10 @@ class Supermemory(BaseDialect):
         if len(self._gone) >= REMEMBERED:
             self._gone.clear()
         self._gone.update(ids)
+
+
+def _score(told: Any) -> float:
+    return float(min(1, max(0, told))) if isinstance(told, (int, float)) else 0.0
 
 
 def _named(tag: str) -> str:

@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from keyfold.dialects.base import Row, Shelf, in_order
+from keyfold.dialects.names import is_digest
 from keyfold.dialects.payload import FIELD, Payload, header, read, wire_text
 
 MOST_UNITS: Final = (
@@ -93,7 +94,7 @@ def pieces(text: str) -> list[str]:
 
 def content_digest(text: str) -> str:
     """What the pieces of one content have in common."""
-    return sha256(text.encode()).hexdigest()[:40]
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +145,12 @@ class Entry:
     @property
     def digest(self) -> str | None:
         """The record whose head it is."""
-        return _text(self.metadata.get(KEY))
+        return _digest(self.metadata.get(KEY))
 
     @property
     def whole(self) -> str | None:
         """The record that it is a part of."""
-        return _text(self.metadata.get(WHOLE))
+        return _digest(self.metadata.get(WHOLE))
 
     @property
     def of(self) -> str:
@@ -171,6 +172,10 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def _digest(value: Any) -> str | None:
+    return value if isinstance(value, str) and is_digest(value) else None
+
+
 def number_of(value: Any, otherwise: int) -> int:
     """A whole number; a service may hand numbers back as floats or texts."""
     try:
@@ -184,9 +189,9 @@ def entry_of(item: Any) -> Entry | None:
     if not isinstance(item, dict):
         return None
     identity, metadata = item.get("id"), item.get("metadata")
-    if not isinstance(identity, str) or not isinstance(metadata, dict):
+    if not isinstance(identity, str) or not identity.isascii() or not isinstance(metadata, dict):
         return None
-    if not isinstance(metadata.get(KEY), str) and not isinstance(metadata.get(WHOLE), str):
+    if _digest(metadata.get(KEY)) is None and _digest(metadata.get(WHOLE)) is None:
         return None
     forgotten = item.get("isForgotten") is True
     return Entry(

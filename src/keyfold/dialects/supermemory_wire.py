@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from keyfold.dialects.supermemory_rows import LONGEST_TAG, number_of
-from keyfold.dialects.wire import Answer, Http, Statuses, Together, ask
-from keyfold.errors import StoreError
+from keyfold.dialects.wire import AT_ONCE, Answer, Http, Statuses, Together, ask
+from keyfold.errors import OutcomeUnknown, StoreError
 from keyfold.flow import Plan
+
+Found = TypeVar("Found")
 
 PAGE: Final = 200  # memories of a page
 MOST_PAGES: Final = 10_000
@@ -69,27 +71,52 @@ def listing(tag: str) -> Plan[list[Any] | None]:
     found = _by_id(items)
     done = 1
     while done < pages:
-        rest = yield Together([page(tag, number) for number in range(done + 1, pages + 1)])
-        done = pages
+        last = min(pages, done + AT_ONCE)
+        rest = yield Together([page(tag, number) for number in range(done + 1, last + 1)])
+        done, before = last, len(found)
         for more, _, now in rest:
             found.update(_by_id(more))
             if len(found) < total:  # only then does what was added meanwhile matter
                 pages = max(pages, min(now, MOST_PAGES))
+        if len(found) == before:
+            break  # whatever number of pages is told, nothing more comes
     return list(found.values()) if len(found) >= total else None
 
 
+def newest(tag: str, wanted: Callable[[Any], Found | None]) -> Plan[Found | None]:
+    """The first thing that is wanted among the memories of a tag, newest first; None when there is none."""
+    seen: set[str] = set()
+    number, pages = 1, 1
+    while number <= pages:
+        items, total, pages = yield from page(tag, number, newest=True)
+        number += 1
+        for item in items:
+            found = wanted(item)
+            if found is not None:
+                return found
+        before = len(seen)
+        seen.update(_by_id(items))
+        if len(seen) == before:
+            if before < total:
+                raise StoreError(
+                    f"Supermemory says that container tag {tag} holds {total} memories and lists {before}: call again"
+                )
+            break
+    return None
+
+
 def add(tag: str, memories: Sequence[Mapping[str, Any]]) -> Plan[list[str]]:
-    """Keep memories word for word, in order; their ids."""
+    """Keep memories word for word, in order; their ids. What was kept, when the answer does not say it, is unknown."""
     ids: list[str] = []
     for start in range(0, len(memories), BATCH):
         batch = memories[start : start + BATCH]
         body = {"memories": batch, "containerTag": tag}
         answer = yield from ask(Http("POST", "/v4/memories", json=body))
-        made = [item["id"] for item in _items(answer, "memories") if isinstance(item.get("id"), str)]
+        told = _items(answer, "memories")
+        made = [item["id"] for item in told if isinstance(item.get("id"), str)]
         if len(made) != len(batch):
-            raise StoreError(
-                f"{answer.host} took {len(batch)} memories and says that it kept {len(made)}: "
-                "read the namespace to see what is there, and make the same call again"
+            raise answer.unreadable(
+                f"{answer.host} took {len(batch)} memories and says that it kept {len(made)}"
             )
         ids += made
     return ids
@@ -103,7 +130,7 @@ def put(tag: str, identity: str, text: str, metadata: Mapping[str, Any]) -> Plan
         return None
     made = answer.object().get("id")
     if not isinstance(made, str):
-        raise StoreError(f"{answer.host} rewrote a memory and did not say its new id: read it again")
+        raise answer.unreadable(f"{answer.host} rewrote a memory and did not say its new id")
     return made
 
 
@@ -127,7 +154,10 @@ def _forget_many(tag: str, ids: list[str]) -> Plan[set[str]]:
     answer = yield from ask(request, MAY_LACK)
     if answer.status in MAY_LACK.absent:
         return set()
-    told = answer.object().get("forgotten")
+    try:
+        told = answer.object().get("forgotten")
+    except (StoreError, OutcomeUnknown):  # then each is asked for by itself
+        return set()
     return (
         {str(item.get("id")) for item in told if isinstance(item, dict)} if isinstance(told, list) else set()
     )
@@ -143,12 +173,14 @@ def tags() -> Plan[list[str]]:
     return [name for name in names if isinstance(name, str) and len(name) <= LONGEST_TAG]
 
 
-def _by_id(items: Sequence[Any]) -> dict[Any, Any]:
-    return {item.get("id"): item for item in items}
+def _by_id(items: Sequence[Any]) -> dict[str, Any]:
+    return {str(item.get("id")): item for item in items}
 
 
 def _items(answer: Answer, name: str) -> list[Any]:
     found = answer.object().get(name)
     if not isinstance(found, list):
-        raise StoreError(f"{answer.host} answered without `{name}`: check that the address is Supermemory's")
+        raise answer.unreadable(
+            f"{answer.host} answered without `{name}`: check that the address is Supermemory's"
+        )
     return [item for item in found if isinstance(item, dict)]
