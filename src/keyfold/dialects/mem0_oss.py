@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
 from keyfold.dialects.names import SESSIONS_TAG, is_digest, untagged
-from keyfold.dialects.payload import FIELD, Payload, header, read, wire_text
+from keyfold.dialects.payload import FIELD, Payload, header, read, remote_id, share, wire_text
 from keyfold.dialects.wire import Answer, Http, Statuses, Together, ask
 from keyfold.errors import StoreError
 from keyfold.flow import Plan
@@ -109,7 +109,7 @@ class Mem0Oss(BaseDialect):
     def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
         found = yield from _found({"user_id": shelf.wire_name, "agent_id": AGENT}, text, limit)
         hits = [(row_of(item), item.get("score")) for item in found]
-        return [Hit(row, float(score or 0.0)) for row, score in hits if row is not None]
+        return [Hit(row, share(score)) for row, score in hits if row is not None]
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
         yield Together([_add(shelf, payload) for payload in payloads])
@@ -166,7 +166,9 @@ def _users(asked: Shelf | None = None) -> Plan[dict[str, int]]:
     for item in entities:
         if not isinstance(item, dict):
             continue
-        kind, name, number = item.get("type"), str(item.get("id")), int(item.get("total_memories") or 0)
+        kind, name, number = item.get("type"), str(item.get("id")), item.get("total_memories")
+        if not isinstance(number, int):
+            raise StoreError(f"{answer.host} counted its memories in a form that is not Mem0's")
         if kind == "user":
             users[name] = number
         if kind == "user" or not (name == AGENT if kind == "agent" else is_digest(name)):
@@ -239,8 +241,8 @@ def row_of(item: dict[str, Any]) -> Row | None:
     """A row from a service's item; None when it is none of ours."""
     metadata = item.get("metadata")
     payload = read(metadata.get(FIELD), str(item.get("memory") or "")) if isinstance(metadata, dict) else None
-    remote = item.get("id")
-    if payload is None or not isinstance(remote, str):
+    remote = remote_id(item.get("id"))
+    if payload is None or remote is None:
         return None
     return Row(remote, payload, str(item.get("created_at") or ""))
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
 from keyfold.dialects.mem0_oss import AGENT, GONE, results, row_of, strayed
 from keyfold.dialects.names import SESSIONS_TAG, untagged
-from keyfold.dialects.payload import FIELD, Payload, header, wire_text
+from keyfold.dialects.payload import FIELD, Payload, header, share, wire_text
 from keyfold.dialects.wire import Http, Together, ask
 from keyfold.errors import StoreError
 from keyfold.flow import Plan
@@ -70,7 +70,7 @@ class Mem0Platform(BaseDialect):
         }
         answer = yield from ask(Http("POST", "/v3/memories/search/", json=body, reads=True))
         hits = [(row_of(item), item.get("score")) for item in results(answer)]
-        return [Hit(row, float(score or 0.0)) for row, score in hits if row is not None]
+        return [Hit(row, share(score)) for row, score in hits if row is not None]
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
         yield Together([_add(shelf, payload) for payload in payloads])
@@ -123,10 +123,11 @@ def _every(scope: list[dict[str, str]], what: str) -> Plan[list[dict[str, Any]]]
         number, more, counts, read = 1, True, set[int](), 0
         while more:
             items, more, count = yield from _page(scope, number)
+            before = len(found)
             found.update((str(item.get("id")), item) for item in items)
             counts.add(count)
             read, number = read + len(items), number + 1
-            if more and not items:
+            if len(found) == before or read > count:  # the last page always names a next one: it has no end
                 break
         if len(found) == read and counts == {read}:
             return list(found.values())
