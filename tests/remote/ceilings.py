@@ -127,23 +127,27 @@ def log_pages(events: int) -> int:
     return pages(events, 100)
 
 
-def cortexdb(*, whoami: int, imported: Ceiling, turn: int, batch: int) -> Ceilings:
+FOUND = "stated: what is found is looked up, because an event may say what a record said once"
+
+
+def cortexdb(*, whoami: int, imported: Ceiling, turn: int, batch: int, history: bool = True) -> Ceilings:
     """The ceilings of a wire. A wait is one look at the listing here: the double lists at once."""
     warm: dict[str, Ceiling] = {
         "get": fixed(1),
         "store new": fixed(2 + 1),
         "store unchanged": fixed(1),
-        "store rewritten": fixed(3 + 1),
+        "store rewritten": fixed(2 + 1 if history else 3 + 1),
         "forget": fixed(2),
         "list": lambda s: log_pages(s.n + OLD),
         "count": lambda s: log_pages(s.n + OLD),
         "namespaces": fixed(1),
-        # One more than a recall: what it finds is looked up, because an event may say what a record said once.
-        "search": fixed(2),
+        "search": fixed(1),
         "export": lambda s: 1 + s.namespaces + log_pages(s.total + OLD),
         "import": imported,
         "log a turn": fixed(turn),
         "log it again": fixed(1),
+        "new document": fixed(2 + 1),
+        "unchanged document": fixed(1),
         "store 100": fixed(2 + batch + 1),
     }
 
@@ -155,15 +159,30 @@ def cortexdb(*, whoami: int, imported: Ceiling, turn: int, batch: int) -> Ceilin
         stated={
             **{call: (more(limit), limit, ASKED_WHO) for call, limit in warm.items()},
             "import": (more(imported), more(imported), ASKED_WHO),  # both are imports of a new engine
+            "search": (more(fixed(2)), fixed(2), FOUND),
         },
     )
 
 
+def direct(*, history: bool = True) -> Ceilings:
+    return cortexdb(whoami=1, imported=lambda s: 3 * pages(s.imported, 50), turn=1, batch=1, history=history)
+
+
+def hosted(*, history: bool = True) -> Ceilings:
+    return cortexdb(
+        whoami=0,
+        imported=lambda s: 2 * pages(s.imported, 50) + s.imported,
+        turn=2,
+        batch=100,
+        history=history,
+    )
+
+
 CEILINGS: dict[str, Ceilings] = {
-    "CortexDB": cortexdb(whoami=1, imported=lambda s: 3 * pages(s.imported, 50), turn=1, batch=1),
-    "TinyHumans": cortexdb(
-        whoami=0, imported=lambda s: 2 * pages(s.imported, 50) + s.imported, turn=2, batch=100
-    ),
+    "CortexDB": direct(),
+    "TinyHumans": hosted(),
+    "CortexDB, no history": direct(history=False),
+    "TinyHumans, no history": hosted(history=False),
     "Mem0 platform": Ceilings(
         cold={
             "get": fixed(1),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from keyfold.contract.intents import Query, SearchQuery, Selector
@@ -18,7 +18,15 @@ from keyfold.portability import export, import_keyfold
 from keyfold.registry import open_engine
 from tests.doubles.serving import Double, served
 from tests.remote.ceilings import CEILINGS, Ceilings, Sizes
-from tests.remote.common import SERVICES, Service, intent, ref
+from tests.remote.common import CORTEXDB, SERVICES, TINYHUMANS, Service, intent, ref
+
+COUNTED = (
+    *SERVICES,
+    *(
+        replace(service, name=f"{service.name}, no history", options="history=none")
+        for service in (CORTEXDB, TINYHUMANS)
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -199,7 +207,7 @@ def imported(counting: Counting, number: int) -> Cell:
 
 
 def logged(counting: Counting, namespace: str) -> Iterator[Cell]:
-    """Turns that are logged, and many records at once."""
+    """Documents, turns that are logged, and many records at once."""
     counting.held[namespace] = 0
     turn: dict[str, Any] = {"kind": "turn", "mode": "append", "wait": "accepted"}
 
@@ -213,6 +221,16 @@ def logged(counting: Counting, namespace: str) -> Iterator[Cell]:
         intents = [intent(namespace, f"{key}/{one}", f"content {one}") for one in range(100)]
         same({receipt.outcome for receipt in engine.store_many(intents)}, {"created"})
 
+    def document(outcome: str) -> Callable[[PlannedEngine, str], None]:
+        def act(engine: PlannedEngine, key: str) -> None:
+            told = engine.store(intent(namespace, key, f"# Title\n\nthe text of {key}", kind="document"))
+            same(told.outcome, outcome)
+
+        return act
+
+    documents = [counting.fresh("a.md"), counting.fresh("a.md")]
+    yield counting.write("new document", namespace, document("created"), *documents)
+    yield counting.write("unchanged document", namespace, document("deduped"), *documents)
     turns = [counting.fresh("turn"), counting.fresh("turn")]
     yield counting.write("log a turn", namespace, log("created"), *turns)
     yield counting.write("log it again", namespace, log("deduped"), *turns)
@@ -272,7 +290,7 @@ def table(cells: Sequence[Cell]) -> str:
     )
 
 
-def main(services: Sequence[Service] = SERVICES, scale: Scale | None = None) -> int:
+def main(services: Sequence[Service] = COUNTED, scale: Scale | None = None) -> int:
     """Print the table of all services; 1 when one of its cells is above its ceiling."""
     cells = [cell for service in services for cell in measure(service, scale or Scale())]
     print(table(cells))

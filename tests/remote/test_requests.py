@@ -12,8 +12,8 @@ from keyfold.faces.planned import PlannedEngine
 from keyfold.flow import Plan
 from tests.doubles.serving import Double
 from tests.remote.ceilings import CEILINGS
-from tests.remote.common import MEM0_OSS, SERVICES, Service
-from tests.remote.requests import Scale, main, measure, table
+from tests.remote.common import MEM0_OSS, Service
+from tests.remote.requests import COUNTED, Scale, main, measure, table
 
 SMALL = Scale(small=5, middle=12, large=30, imported=12)
 
@@ -55,7 +55,7 @@ def slower(**more: Any) -> Slower:
     return Slower(MEM0_OSS.name, MEM0_OSS.scheme, MEM0_OSS.double, MEM0_OSS.put, **more)
 
 
-@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+@pytest.mark.parametrize("service", COUNTED, ids=lambda service: service.name)
 def test_every_service_stays_below_its_ceilings(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     assert service.name in CEILINGS, "a service without ceilings is not judged"
     assert main([service], SMALL) == 0, capsys.readouterr().out

@@ -280,7 +280,8 @@ class BaseDialect:
         return None
 
     def erase(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
-        yield from self.remove(shelf, rows)
+        if rows:
+            yield from self.remove(shelf, rows)
 
     def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
         raise NotImplementedError

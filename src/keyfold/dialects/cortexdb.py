@@ -18,7 +18,16 @@ from keyfold.dialects.base import BaseDialect, Hit, Looked, Recalled, Replays, R
 from keyfold.dialects.cortexdb_asking import Asking
 from keyfold.dialects.cortexdb_envelope import call_label, encode, item_label, piece_of
 from keyfold.dialects.cortexdb_names import ROOT, scope_of, shelf_of
-from keyfold.dialects.cortexdb_rows import REMEMBERED, cut, damaged, earlier, events_of, remember, rows_of
+from keyfold.dialects.cortexdb_rows import (
+    PASSED,
+    REMEMBERED,
+    damaged,
+    earlier,
+    events_of,
+    in_order,
+    remember,
+    rows_of,
+)
 from keyfold.dialects.cortexdb_wire import Wire, Written, pauses
 from keyfold.dialects.payload import KeptCall, Payload
 from keyfold.dialects.wire import Closed, Together, Wait
@@ -29,6 +38,7 @@ MOST_LABELS: Final = 50  # that a listing is asked for at once
 MOST_FORGOTTEN: Final = 100  # ids a forget
 MOST_SCOPES: Final = 1_000  # that are listed, and there is no next page
 LISTED_WITHIN: Final = 30.0  # seconds
+EMPTY_FOR: Final = (0.25, 0.5, 1.0)  # between looks at a scope that seems empty, before it is erased
 AGAIN: Final = (0.25, 0.5)  # looks at a record whose pieces are not all there: they may be on their way
 
 
@@ -143,7 +153,7 @@ class CortexDB(BaseDialect):
         """The rows of a listing. Where pieces of one that counts are missing, it is read again: they may be on their way."""
         for pause in (*AGAIN, None):
             listing = yield from self.wire.events(scope_of(shelf), labels, first=first)
-            rows = rows_of(listing.items)
+            rows = in_order(rows_of(listing.items))
             if pause is None or listing.more or not damaged(rows):
                 return rows, listing.more
             yield Wait(pause)
@@ -152,18 +162,11 @@ class CortexDB(BaseDialect):
     def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
         """What the service finds, each looked up: an event that was found may say what a record said once.
 
-        Without a history none says that for long, and whole events need no look-up.
+        Without a history too: a rewrite that was interrupted leaves one, and a recall does not tell.
         """
         yield from self._caught_up(shelf)
         items = yield from self._asking.found(shelf, text, limit)
         found = [piece for piece in map(piece_of, items) if piece is not None]
-        if not self.appends and not any(piece.count > 1 for piece in found) and not cut(items):
-            best: dict[str, Hit] = {}
-            for rank, row in enumerate(sorted(rows_of(items), key=lambda row: row.born, reverse=True)):
-                known = best.get(row.payload.digest)
-                if known is None or known.row.record.revision_count < row.record.revision_count:
-                    best[row.payload.digest] = Hit(row, known.score if known is not None else 1 / (1 + rank))
-            return list(best.values())
         ranks: dict[str, tuple[int, set[str]]] = {}
         for rank, piece in enumerate(found):
             ranks.setdefault(piece.digest, (rank, set()))[1].add(piece.event)
@@ -269,7 +272,7 @@ class CortexDB(BaseDialect):
         """Those events that a replay named and that are no more: a server may keep the keys of what is forgotten."""
         gone: set[str] = set()
         for item in told:
-            if item.replayed and (not item.repeated or item.event in self._removed):
+            if item.replayed:
                 found = yield from self.wire.event(item.event, scope_of(shelf), item_label(digest))
                 if found is None or piece_of(found) is None:
                     gone.add(item.event)
@@ -305,7 +308,7 @@ class CortexDB(BaseDialect):
     def mend(self, shelf: Shelf, row: Row, payload: Payload) -> Plan[None]:
         bodies = self._bodies(shelf, payload)
         lost = [bodies[index] for index in row.missing if index < len(bodies)]
-        if len(bodies) <= max(row.missing):
+        if len(bodies) <= max(row.missing) or row.proof == PASSED:
             yield from self.rewrite(shelf, [row], payload)
             return
         (told,) = yield from self._write([lost], wait=True)
@@ -347,9 +350,24 @@ class CortexDB(BaseDialect):
     def erase(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
         """Remove a whole scope, its name too. Where the service does not offer that, its events."""
         events = list(dict.fromkeys(event for row in rows for event in row.parts))
-        if events and not (yield from self._asking.erased(shelf)):
+        if not events and not (yield from self._empty(shelf)):
+            return
+        if not (yield from self._asking.erased(shelf)):
             yield from self.remove(shelf, rows)
         self._forgot(shelf, rows, events)
+
+    def _empty(self, shelf: Shelf) -> Plan[bool]:
+        """Whether a scope is known and holds nothing: its name outlives records that were removed one by one.
+
+        What another process just wrote is listed late, and was not counted: it is not erased unseen.
+        """
+        if shelf not in map(shelf_of, (yield from self.wire.scopes(scope_of(shelf), MOST_SCOPES))):
+            return False
+        for pause in EMPTY_FOR:
+            yield Wait(pause)
+            if (yield from self.rows(shelf)):
+                return False
+        return True
 
     def _forgot(self, shelf: Shelf, rows: Sequence[Row], events: Sequence[str]) -> None:
         for event in events:

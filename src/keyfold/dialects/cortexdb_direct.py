@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from keyfold.dialects.cortexdb_wire import FINE, Wire, Written, code_of, paths_of, written_of
+from keyfold.dialects.cortexdb_wire import FINE, Wire, Written, code_of, paths_of, unreadable, written_of
 from keyfold.dialects.wire import Answer, Closed, Http
 from keyfold.errors import StoreError, Unavailable
 from keyfold.flow import Plan
@@ -47,23 +47,29 @@ class DirectWire(Wire):
 
     def write(self, bodies: Sequence[dict[str, Any]], *, wait: bool) -> Plan[list[Written]]:
         if len(bodies) == 1:
-            answer, late, tries = yield from self._sent("/experience", bodies[0], wait)
-            return [self._told(answer, self.data(answer), late, tries)]
+            answer, late = yield from self._sent("/experience", bodies[0], wait)
+            with unreadable():
+                return [self._told(answer, self.data(answer), late)]
         done: list[Written] = []
         for group in _groups(bodies):
             body = {"items": group, "ordering": "strict_temporal"}
-            answer, late, tries = yield from self._sent("/experience/bulk", body, wait)
-            results = self.data(answer).get("results")
-            if not isinstance(results, list) or len(results) != len(group):
-                raise StoreError(
-                    f"{answer.host} took {len(group)} events and answered for others: is this CortexDB?"
-                )
-            ordered = sorted(results, key=lambda item: item.get("index", 0) if isinstance(item, dict) else 0)
-            done += [self._told(answer, item, late, tries) for item in ordered]
+            answer, late = yield from self._sent("/experience/bulk", body, wait)
+            with unreadable():
+                done += [self._told(answer, item, late) for item in self._results(answer, len(group))]
         return done
 
-    def _sent(self, path: str, body: Any, wait: bool) -> Plan[tuple[Answer, bool, int]]:
-        """Send events: the answer, whether it came only after the wait's time was over, and in how many tries.
+    def _results(self, answer: Answer, number: int) -> list[Any]:
+        """What a bulk says of its events, in their order."""
+        results = self.data(answer).get("results")
+        if not isinstance(results, list) or len(results) != number:
+            raise StoreError(f"{answer.host} took {number} events and answered for others: is this CortexDB?")
+        places = [item.get("index", 0) if isinstance(item, dict) else 0 for item in results]
+        if not all(type(place) is int for place in places):
+            raise StoreError(f"{answer.host} numbered events in a form that is not CortexDB's")
+        return [item for _, item in sorted(zip(places, results, strict=True), key=lambda pair: pair[0])]
+
+    def _sent(self, path: str, body: Any, wait: bool) -> Plan[tuple[Answer, bool]]:
+        """Send events: the answer, and whether it came only after the wait's time was over.
 
         When that time is over the events are kept: sent again they are answered with their ids.
         """
@@ -74,12 +80,12 @@ class DirectWire(Wire):
             answer = yield from self.post(path, body, query=query, absent=(408,), tries=tries)
             late = answer.status == 408
             if not late:
-                return answer, False, len(tries)
-        return (yield from self.post(path, body, tries=tries)), late and len(tries) == 2, len(tries)
+                return answer, False
+        return (yield from self.post(path, body, tries=tries)), late and len(tries) == 2
 
-    def _told(self, answer: Answer, item: Any, late: bool, tries: int) -> Written:
+    def _told(self, answer: Answer, item: Any, late: bool) -> Written:
         said = written_of(answer, item)
-        return said._replace(replayed=said.replayed and not late, repeated=tries > 1)
+        return said._replace(replayed=said.replayed and not late)
 
     def scopes(self, prefix: str, limit: int) -> Plan[list[str]]:
         answer = yield from self.get("/scopes/list", (("prefix", prefix), ("limit", str(limit))))

@@ -9,11 +9,12 @@ place of its fields, so its body keys begin with `kf3:`, not with `tm3:`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from keyfold.clock import from_text, to_text
 from keyfold.dialects.cortexdb_chunks import Cut, pieces
@@ -27,6 +28,7 @@ ITEM: Final = "tm:i:"
 CALL: Final = "tm:c:"
 SLICE: Final = 240  # bytes
 MOST_LABELS: Final = 64
+MOST_PIECES: Final = 100_000  # of a text; more is no document, and not counted through
 LONGEST_LABEL: Final = 256  # bytes
 ROLES: Final = ("user", "assistant", "system", "tool")
 # a record's kind: what TinyMemory calls it, its modality, and where it came from
@@ -37,6 +39,7 @@ KINDS_THERE: Final = {
     SUMMARY: ("learning", "observation", "agent"),
     SESSION: ("learning", "observation", "agent"),
 }
+_ID: Final = re.compile(r"[A-Za-z0-9._:@=+-]{1,256}")
 TIMED: Final = ("rev", "created", "updated")  # what the header of a logged turn leaves out
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -214,6 +217,11 @@ def _slices(text: str) -> list[str]:
     return found
 
 
+def is_event_id(said: Any) -> TypeGuard[str]:
+    """Whether a service's word can be the id of an event: it goes into paths and bodies."""
+    return isinstance(said, str) and _ID.fullmatch(said) is not None and said.strip(".") != ""
+
+
 def piece_of(item: Any) -> Piece | None:
     """An event of ours from a service's item; None when it is none of ours, or was redacted."""
     if not isinstance(item, dict) or not isinstance(item.get("content"), dict):
@@ -222,7 +230,7 @@ def piece_of(item: Any) -> Piece | None:
     context: dict[str, Any] = given if isinstance(given, dict) else item  # the documents show its fields flat
     labels, event = context.get("labels"), item.get("id") or item.get("event_id")
     text, role = item["content"].get("text"), str(item["content"].get("role") or "")
-    if not isinstance(event, str) or not isinstance(text, str) or not text.strip():
+    if not is_event_id(event) or not isinstance(text, str) or not text.strip():
         return None
     found = _v3(labels, text) if isinstance(labels, list) else None
     prefix = f"[{role}] "
@@ -252,7 +260,7 @@ def _v3(labels: Sequence[Any], text: str) -> dict[str, Any] | None:
     for label in labels:
         if isinstance(label, str) and label.startswith(PART):
             number, colon, slice_ = label[len(PART) :].partition(":")
-            if not colon or not number.isdecimal():
+            if not colon or not (number.isascii() and number.isdecimal() and len(number) < 5):
                 return None
             parts[int(number)] = slice_
     if not parts or sorted(parts) != list(range(len(parts))):
@@ -281,7 +289,7 @@ def _read_piece(
     if not isinstance(said, dict) or not isinstance(envelope.get("id"), str) or not isinstance(chunk, dict):
         return None
     index, count = chunk.get("index"), chunk.get("count")
-    if type(index) is not int or type(count) is not int or not 0 <= index < count:
+    if type(index) is not int or type(count) is not int or not 0 <= index < count <= MOST_PIECES:
         return None
     mark = compact(said)
     if "created" not in said:  # a logged turn: its time is the caller's, or else the service's
@@ -310,7 +318,7 @@ def _moment(text: Any) -> str | None:
     """A service's time in our form, or None."""
     try:
         return to_text(from_text(text))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError):
         return None
 
 

@@ -14,6 +14,7 @@ from keyfold.dialects.cortexdb_wire import (
     code_of,
     paths_of,
     pauses,
+    unreadable,
     written_of,
 )
 from keyfold.dialects.wire import Answer, Closed, Wait, unknown
@@ -50,13 +51,13 @@ class HostedWire(Wire):
     def write(self, bodies: Sequence[dict[str, Any]], *, wait: bool) -> Plan[list[Written]]:  # noqa: ARG002  # it cannot be asked to wait
         done: list[Written] = []
         for body in bodies:
-            tries: list[int] = []
             try:
-                answer = yield from self.post("/experience", body, headers=self.claimed(), tries=tries)
+                answer = yield from self.post("/experience", body, headers=self.claimed())
             except ClaimTaken as taken:
                 done.append((yield from self._look_for(body, taken)))
             else:
-                done.append(written_of(answer, self.data(answer))._replace(repeated=len(tries) > 1))
+                with unreadable():
+                    done.append(written_of(answer, self.data(answer)))
         return done
 
     def _look_for(self, body: dict[str, Any], taken: ClaimTaken) -> Plan[Written]:
@@ -71,7 +72,7 @@ class HostedWire(Wire):
                 listing = Listing([])
             for item in listing.items:
                 if holds(item, body):
-                    return Written(str(item.get("id") or item.get("event_id")), False, True)
+                    return Written(str(item.get("id") or item.get("event_id")), False)
             yield Wait(pause)
         raise unknown(f"{taken}, and in 30 s its event was not listed")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from keyfold.dialects.base import Row
@@ -15,17 +16,13 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 REMEMBERED: Final = 1_024
+PASSED: Final = "passed"  # the proof of a row that does not bear the revision it was written with
 
 
 def earlier(row: Row, payload: Payload) -> bool:
     """Whether a row is an earlier state of the life of a record that a payload goes on with."""
     held, new = row.record, payload.record
     return held.revision_count < new.revision_count and held.created_at == new.created_at
-
-
-def cut(items: Sequence[dict[str, Any]]) -> bool:
-    """Whether a pack had no room for all of an event's text."""
-    return any(isinstance(item.get("content"), dict) and item["content"].get("_partial") for item in items)
 
 
 def damaged(rows: Sequence[Row]) -> bool:
@@ -60,6 +57,25 @@ def rows_of(items: Sequence[dict[str, Any]]) -> list[Row]:
         ids = tuple(piece.event for _, piece in found)
         rows.append(Row(ids[0], payload, born, parts=ids, missing=missing))
     return rows
+
+
+def in_order(rows: Sequence[Row]) -> list[Row]:
+    """The rows of a listing, newest first, whose revisions follow the order in which the service took them.
+
+    A writer that was slow between its look and its write may have added a revision that others had passed meanwhile.
+    It was acknowledged last, so it counts as the one after the highest before it. A logged turn has no say here: of
+    two at one place the first counts.
+    """
+    highest: dict[str, int] = {}
+    found: list[Row] = []
+    for row in sorted(rows, key=lambda row: row.born):
+        record, before = row.record, highest.get(row.payload.digest, 0)
+        if record.revision_count < before and not row.payload.bare:
+            record = replace(record, revision_count=before + 1)
+            row = replace(row, payload=replace(row.payload, record=record), proof=PASSED)
+        found.append(row)
+        highest[row.payload.digest] = max(before, record.revision_count)
+    return found[::-1]
 
 
 def remember(memory: OrderedDict[K, T], key: K, value: T, most: int = REMEMBERED) -> None:

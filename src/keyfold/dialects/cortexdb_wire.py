@@ -8,11 +8,13 @@ request, and wants a claim for each write, which it accepts once, whatever becom
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import quote
 
+from keyfold.dialects.cortexdb_envelope import is_event_id
 from keyfold.dialects.wire import (
     LONGEST_PAUSE,
     PAUSES,
@@ -30,6 +32,7 @@ from keyfold.dialects.wire import (
 from keyfold.errors import Conflict, OutcomeUnknown, StoreError, Unauthorized, Unavailable, Unsupported
 from keyfold.flow import Plan
 
+MOST_PAGES: Final = 1_000  # of a listing
 PAGE: Final = 200  # copies of events a page: a listing shows every event twice
 CHANGING: Final = "AUTHORIZATION_STATE_CHANGED"  # the scope is just being registered; it passes
 CHANGE_PAUSES: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -44,11 +47,10 @@ class ClaimTaken(OutcomeUnknown):
 
 
 class Written(NamedTuple):
-    """An event that was taken: its id, whether the service had it already, and whether it was sent repeatedly."""
+    """An event that was taken: its id, and whether the service had it already."""
 
     event: str
     replayed: bool
-    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +110,14 @@ class Wire:
             if tries is not None:
                 tries.append(attempt)
             said = yield from self.headers()
+            if attempt > 1 and request.reads and request.headers:
+                # A claim is taken once, also when its answer is lost; to ask twice is harmless.
+                request = replace(request, headers=self.claimed())
             try:
                 answer: Answer = yield replace(request, headers=(*request.headers, *said.items()))
-            except Closed:
-                raise
-            except NotSent:
-                if attempt >= TRIES or not again:
-                    raise
-                yield Wait(PAUSES[attempt - 1])
+            except (Unavailable, StoreError) as error:
+                yield Wait(_pause_after(error, request, attempt))
                 continue
-            except Unavailable as error:
-                if attempt < TRIES and again:
-                    yield Wait(PAUSES[attempt - 1])
-                    continue
-                raise (error if request.reads else unknown(str(error))) from None
             if answer.status in FINE or answer.status in absent:
                 return answer
             if self.conflicts(answer):
@@ -185,6 +181,7 @@ class Wire:
             items = page.get("items")
             if not isinstance(items, list):
                 raise StoreError(f"{answer.host} listed events without `items`: is this CortexDB?")
+            before = len(found)
             for item in items:
                 event = (item.get("id") or item.get("event_id")) if isinstance(item, dict) else None
                 if isinstance(event, str):
@@ -193,10 +190,15 @@ class Wire:
             more = page.get("has_more") is True and isinstance(after, str) and bool(after)
             if not more or first:
                 return Listing(list(found.values()), more)
-            if after in used:
+            if after in used or len(found) == before:
                 raise StoreError(
                     f"{answer.host} does not advance in its listing of {scope}: it was read in part, "
                     "which is not shown for the whole; call again"
+                )
+            if len(used) >= MOST_PAGES:
+                raise StoreError(
+                    f"{answer.host} lists more than {MOST_PAGES:,} pages of {scope}: that is more than is read; "
+                    "forget what is no longer needed, or use more namespaces"
                 )
             cursor = after
             used.add(cursor)
@@ -219,12 +221,13 @@ class Wire:
         for last in (False, True):
             try:
                 answer = yield from self.post("/forget", body, absent=(404,), headers=self.claimed())
-            except ClaimTaken:  # to forget is harmless to repeat, under a claim of its own
+            except ClaimTaken as taken:  # to forget is harmless to repeat, under a claim of its own
                 if last:
-                    raise
+                    raise unknown(str(taken)) from None
                 continue
             if answer.status in FINE:
-                self.data(answer)
+                with unreadable():
+                    self.data(answer)
             return
 
     def asked(
@@ -234,6 +237,16 @@ class Wire:
         headers = self.claimed() if path == "/answer" else ()
         answer = yield from self.post(path, body, absent=absent, reads=True, headers=headers)
         return answer.status, self.data(answer) if answer.status in FINE else None
+
+
+def _pause_after(error: Unavailable | StoreError, request: Http, attempt: int) -> float:
+    """How long to wait after no answer, or none that is read; or the error, when there is no next try."""
+    again = request.reads or request.repeatable
+    if again and attempt < TRIES and not isinstance(error, (Closed, StoreError)):
+        return PAUSES[attempt - 1]
+    if request.reads or isinstance(error, (Closed, NotSent)):
+        raise error from None
+    raise unknown(str(error)) from None  # it may have been carried out
 
 
 def _pause(answer: Answer, attempt: int, again: bool) -> float | None:
@@ -278,10 +291,19 @@ def code_of(answer: Answer) -> str:
     return str(body.get("error_code") or body.get("errorCode") or "")
 
 
+@contextmanager
+def unreadable() -> Iterator[None]:
+    """What reads the answer to a write: one that cannot be read does not tell that nothing was written."""
+    try:
+        yield
+    except StoreError as error:
+        raise unknown(str(error)) from None
+
+
 def written_of(answer: Answer, item: Any) -> Written:
     """What became of an event, from its answer."""
     event = item.get("event_id") if isinstance(item, dict) else None
-    if not isinstance(event, str):
+    if not is_event_id(event):
         raise StoreError(f"{answer.host} took an event and named no event_id: is this CortexDB?")
     return Written(event, item.get("replayed_from_idempotency") is True)
 

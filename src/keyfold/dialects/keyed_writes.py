@@ -357,6 +357,6 @@ def _chosen(dialect: Dialect, selector: Selector, now: datetime) -> Plan[list[tu
             row: Row = held.row(now) or held.rows[0]
             if selector.where is None or matches(row.record, selector.where):
                 chosen.append(held)
-        if chosen:
+        if chosen or selector.everything:  # a name may outlive its records
             found.append((shelf, chosen))
     return found
