@@ -21,10 +21,10 @@ from keyfold.dialects.cortexdb_names import ROOT, scope_of, shelf_of
 from keyfold.dialects.cortexdb_rows import (
     PASSED,
     REMEMBERED,
+    as_taken,
     damaged,
     earlier,
     events_of,
-    in_order,
     remember,
     rows_of,
 )
@@ -153,7 +153,7 @@ class CortexDB(BaseDialect):
         """The rows of a listing. Where pieces of one that counts are missing, it is read again: they may be on their way."""
         for pause in (*AGAIN, None):
             listing = yield from self.wire.events(scope_of(shelf), labels, first=first)
-            rows = in_order(rows_of(listing.items))
+            rows = as_taken(rows_of(listing.items))
             if pause is None or listing.more or not damaged(rows):
                 return rows, listing.more
             yield Wait(pause)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from keyfold.dialects.base import Row
+from keyfold.dialects.base import Row, in_order
 from keyfold.dialects.cortexdb_envelope import Piece, assembled, piece_of
 from keyfold.dialects.payload import Payload
 
@@ -59,23 +59,16 @@ def rows_of(items: Sequence[dict[str, Any]]) -> list[Row]:
     return rows
 
 
-def in_order(rows: Sequence[Row]) -> list[Row]:
+def as_taken(rows: Sequence[Row]) -> list[Row]:
     """The rows of a listing, newest first, whose revisions follow the order in which the service took them.
 
-    A writer that was slow between its look and its write may have added a revision that others had passed meanwhile.
-    It was acknowledged last, so it counts as the one after the highest before it. A logged turn has no say here: of
-    two at one place the first counts.
+    A logged turn has no say here: of two at one place the first counts.
     """
-    highest: dict[str, int] = {}
-    found: list[Row] = []
-    for row in sorted(rows, key=lambda row: row.born):
-        record, before = row.record, highest.get(row.payload.digest, 0)
-        if record.revision_count < before and not row.payload.bare:
-            record = replace(record, revision_count=before + 1)
-            row = replace(row, payload=replace(row.payload, record=record), proof=PASSED)
-        found.append(row)
-        highest[row.payload.digest] = max(before, record.revision_count)
-    return found[::-1]
+    written = {row.remote: row for row in rows}
+    turns = [row for row in rows if row.payload.bare]
+    others = in_order(row for row in rows if not row.payload.bare)
+    told = [row if row is written[row.remote] else replace(row, proof=PASSED) for row in others]
+    return sorted([*turns, *told], key=lambda row: row.born, reverse=True)
 
 
 def remember(memory: OrderedDict[K, T], key: K, value: T, most: int = REMEMBERED) -> None:
