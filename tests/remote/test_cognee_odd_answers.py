@@ -72,3 +72,48 @@ def test_a_score_of_an_odd_type_is_still_within_its_bounds(
     double.faults.add("status", path="/recall", code=200, body=answer)
     [hit] = engine.search(SearchQuery("ana", "k")).items  # by its key, however bad the match
     assert 0 <= hit.score <= 1
+
+
+def test_a_search_never_shows_a_file_that_a_race_or_a_failed_deletion_left_behind(
+    double: CogneeDouble, opened: Opened
+) -> None:
+    engine = opened(COGNEE, double)
+    engine.store(intent("ana", "key", "zebra"))
+    double.store.cognify(double.dataset("kf-ana"))
+    double.faults.add("status", times=math.inf, method="DELETE", code=503)
+    with pytest.raises(OutcomeUnknown):
+        engine.store(intent("ana", "key", "lion"))
+    assert len(double.dataset("kf-ana").rows) == 2
+
+    def shown(words: str) -> list[str]:
+        return [hit.record.content for hit in engine.search(SearchQuery("ana", words)).items]
+
+    for cognified in (False, True):
+        if cognified:
+            double.store.cognify(double.dataset("kf-ana"))
+        assert "zebra" not in shown("zebra")
+        assert shown("lion") == ["lion"]
+    double.faults.clear()
+    assert engine.store(intent("ana", "key", "lion")).outcome == "deduped"
+    assert len(double.dataset("kf-ana").rows) == 1
+
+
+def test_a_slow_writers_file_keeps_its_revision_when_what_it_passed_is_removed(
+    double: CogneeDouble, opened: Opened
+) -> None:
+    slow, quick = opened(COGNEE, double), opened(COGNEE, double)
+    slow.store(intent("ana", "key", "first"))
+
+    def pass_it() -> None:
+        quick.store(intent("ana", "key", "second"))
+        quick.store(intent("ana", "key", "third"))
+
+    double.faults.add("call_before", path="/add", run=pass_it)
+    slow.store(intent("ana", "key", "mine"))
+    again = quick.store(intent("ana", "key", "mine"))
+    assert (again.outcome, again.revision_count) == ("deduped", 4)
+    assert len(double.dataset("kf-ana").rows) == 1
+    for engine in (slow, quick, opened(COGNEE, double)):
+        found = engine.get(ref("ana", "key"))
+        assert found is not None
+        assert (found.content, found.revision_count) == ("mine", 4)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -276,3 +278,60 @@ def test_rows_with_values_of_odd_types_are_none_of_ours_or_do_not_matter(
     assert said == ({"text"} if "similarity" in odd else set())
     assert len(memory.mem_search(USER, "title")) == len(said)
     assert read(memory, USER, "key") == ("text" if said else None)
+
+
+@pytest.mark.parametrize("again", [{"tags": ["mine"]}, {"tags": ["other"]}], ids=["unchanged", "changed"])
+def test_two_states_of_one_long_text_share_its_parts_and_removing_one_leaves_the_other_whole(
+    double: Supermemory, memory: Memory, again: dict[str, Any]
+) -> None:
+    save(memory, USER, "key", "before")
+    with reach(double) as other:
+        double.faults.add(
+            "call_before", method="PATCH", run=lambda: save(other, USER, "key", LONG, tags=["theirs"])
+        )
+        save(memory, USER, "key", LONG, tags=["mine"])
+    assert read(memory, USER, "key") == LONG
+    save(memory, USER, "key", LONG, **again)
+    assert read(memory, USER, "key") == LONG
+    assert memory.mem_list(USER).total == 1
+    save(memory, USER, "key", LONG, **again)
+    with reach(double) as cold:
+        assert read(cold, USER, "key") == LONG
+    assert memory.mem_delete(USER, topic_key="key").deleted == 1
+    assert alive(double) == []
+
+
+@pytest.mark.parametrize("superseded", ["fork", "refuse"])
+@pytest.mark.parametrize("contents", [("mine", "theirs"), (LONG, LONG + LONG)])
+def test_a_slow_writer_that_others_passed_twice_was_acknowledged_last_and_is_what_is_read(
+    double: Supermemory, superseded: str, contents: tuple[str, str]
+) -> None:
+    double.superseded_patch = superseded
+    ticks = itertools.count()
+    double.clock = lambda: datetime.now(UTC) + timedelta(seconds=next(ticks))
+    mine, theirs = contents
+    with reach(double) as slow, reach(double) as quick:
+        save(slow, USER, "key", "first")
+
+        def pass_it() -> None:
+            save(quick, USER, "key", theirs)
+            save(quick, USER, "key", theirs + "!")
+
+        double.faults.add("call_before", method="PATCH", run=pass_it)
+        assert save(slow, USER, "key", mine).outcome == "updated"
+        with reach(double) as cold:
+            for memory in (slow, quick, cold):
+                found = memory.mem_get_observation(USER, topic_key="key")
+                assert found is not None
+                assert (found.content, found.revision_count) == (mine, 4)
+                assert [item.content for item in memory.mem_list(USER).items] == [mine]
+        assert len(slow.mem_search(USER, theirs[:20])) <= 1
+        again = save(quick, USER, "key", mine)
+        assert (again.outcome, again.revision_count) == ("deduped", 4)
+        assert [row.metadata["kf_rev"] for row in alive(double) if "kf_key" in row.metadata] == [4]
+        for memory in (slow, quick):
+            found = memory.mem_get_observation(USER, topic_key="key")
+            assert found is not None
+            assert (found.content, found.revision_count) == (mine, 4)
+        assert save(quick, USER, "key", "healed").revision_count == 5
+        assert [row.memory for row in alive(double)] == ["healed"]

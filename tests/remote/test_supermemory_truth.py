@@ -6,7 +6,6 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -368,32 +367,3 @@ def test_a_search_that_is_behind_what_was_written_from_here_shows_no_earlier_sta
     assert read(memory, USER, "key") == "lynx den"
     double.faults.add("status", path="/v4/search", code=200, body={"results": found, "total": 1})
     assert len(memory.mem_search(USER, "wolf den")) == 0
-
-
-@pytest.mark.parametrize("superseded", ["fork", "refuse"])
-@pytest.mark.parametrize("contents", [("mine", "theirs"), (LONG, OTHER)])
-def test_a_slow_writer_that_others_passed_twice_was_acknowledged_last_and_is_what_is_read(
-    double: Supermemory, superseded: str, contents: tuple[str, str]
-) -> None:
-    double.superseded_patch = superseded
-    ticks = itertools.count()
-    double.clock = lambda: datetime.now(UTC) + timedelta(seconds=next(ticks))
-    mine, theirs = contents
-    with reach(double) as slow, reach(double) as quick:
-        save(slow, USER, "key", "first")
-
-        def pass_it() -> None:
-            save(quick, USER, "key", theirs)
-            save(quick, USER, "key", theirs + "!")
-
-        double.faults.add("call_before", method="PATCH", run=pass_it)
-        assert save(slow, USER, "key", mine).outcome == "updated"
-        with reach(double) as cold:
-            for memory in (slow, quick, cold):
-                found = memory.mem_get_observation(USER, topic_key="key")
-                assert found is not None
-                assert (found.content, found.revision_count) == (mine, 4)
-                assert [item.content for item in memory.mem_list(USER).items] == [mine]
-        assert len(slow.mem_search(USER, theirs[:20])) <= 1
-        assert save(quick, USER, "key", "healed").revision_count == 5
-        assert [row.memory for row in alive(double)] == ["healed"]

@@ -54,6 +54,7 @@ class Row:
     parts: tuple[str, ...] = ()
     missing: tuple[int, ...] = ()
     proof: str = ""  # what a content that is read later is held against (a sum), where the service gives any
+    lifted: bool = False  # its revision is another than is written there: see `in_order`
 
     @property
     def record(self) -> Record:
@@ -348,7 +349,7 @@ def in_order(rows: Iterable[RowT]) -> list[RowT]:
         record, before = row.record, highest.get(row.payload.digest, 0)
         if record.revision_count < before:
             payload = replace(row.payload, record=replace(record, revision_count=before + 1))
-            found.append(replace(row, payload=payload))
+            found.append(replace(row, payload=payload, lifted=True))
         else:
             found.append(row)
         highest[row.payload.digest] = found[-1].record.revision_count

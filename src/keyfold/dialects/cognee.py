@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from keyfold.contract.reach import within
-from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf, in_order
+from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf, in_order, newest_first
 from keyfold.dialects.cognee_datasets import Datasets
 from keyfold.dialects.cognee_listing import PAGE, Entry, NotReadable, listing, page, too_old
 from keyfold.dialects.cognee_rows import (
@@ -181,7 +181,10 @@ class Cognee(BaseDialect):
     # The rest.
 
     def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
-        rows = yield from self.rows(shelf, texts=False)
+        states: dict[str, list[Row]] = {}
+        for row in (yield from self.rows(shelf, texts=False)):
+            states.setdefault(row.payload.digest, []).append(row)
+        rows = [newest_first(same)[0] for same in states.values()]  # a race may have left older ones
         if not rows:
             return []
         hits = yield from nearest(rows[0].home, rows, text, limit)

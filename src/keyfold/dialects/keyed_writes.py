@@ -109,7 +109,10 @@ class Writer:
         """Remove what a race or a write that broke off left beside the row that counts: a search would find it."""
         rest = [row for row in held.rows if row.remote != counting.remote]
         if rest and not self.dialect.appends:
-            yield from self.dialect.remove(shelf, rest)
+            if counting.lifted:  # what shows that it counts would go with the rest
+                yield from self.dialect.rewrite(shelf, [counting, *rest], counting.payload)
+            else:
+                yield from self.dialect.remove(shelf, rest)
             self.written.add(counting.payload.digest)  # what was read ahead of it holds no longer
 
     def store_many(self, intents: Sequence[Intent]) -> Plan[list[Receipt]]:

@@ -284,8 +284,23 @@ def assembled(entries: Sequence[Entry]) -> tuple[list[Kept], list[Entry]]:
                 broken.append(head)
         if not whole:
             damaged += broken[:1]
-        rows += _with_loose(in_order(whole), pieces.ids(digest), broken)
+        rows += _with_loose(_each_with_its_own(in_order(whole)), pieces.ids(digest), broken)
     return rows, damaged
+
+
+def _each_with_its_own(rows: list[Kept]) -> list[Kept]:
+    """Rows of one record, of which no two have the same parts: states of one content share them, and they are the
+    newest one's, so that removing the older leaves it whole."""
+    owned: set[tuple[str, ...]] = set()
+    found: list[Kept] = []
+    for row in sorted(rows, key=_age, reverse=True):
+        found.append(replace(row, parts=()) if row.parts in owned else row)
+        owned.add(row.parts)
+    return found[::-1]
+
+
+def _age(row: Row) -> tuple[int, str, str]:
+    return row.record.revision_count, row.born, row.remote
 
 
 def _with_loose(rows: list[Kept], parts: Sequence[str], broken: Sequence[Entry]) -> list[Kept]:
@@ -308,6 +323,6 @@ def counting(entries: Iterable[Entry]) -> dict[str, tuple[Entry, Kept]]:
     for digest, states in heads.items():
         rows = in_order([row for head in states.values() if (row := row_of(head, head.text)) is not None])
         if rows:
-            row = max(rows, key=lambda row: (row.record.revision_count, row.born, row.remote))
+            row = max(rows, key=_age)
             found[digest] = states[row.remote], row
     return found
