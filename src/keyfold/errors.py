@@ -6,6 +6,8 @@ private text or a driver's words about the data: messages name fields, sizes and
 
 from __future__ import annotations
 
+SENT = "request"  # the field of an InvalidRequest that a service gave for what was sent to it
+
 
 class KeyfoldError(Exception):
     """The root of every error that Keyfold raises on purpose."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from keyfold.contract.intents import Query, SearchQuery, Selector
-from keyfold.dialects.payload import FIELD, header, remote_id, share
+from keyfold.dialects.payload import FIELD, header, share
 from keyfold.errors import StoreError
 from keyfold.faces.planned import PlannedEngine
 from tests.remote.common import MEM0_OSS, MEM0_PLATFORM, Service, payload, ref
@@ -54,7 +54,7 @@ def test_a_score_that_is_no_number_is_none(
     assert opened(service, double).search(SearchQuery("ns", "text")).items == ()
 
 
-def test_scores_and_ids() -> None:
+def test_a_score_lies_between_nothing_and_all() -> None:
     assert [share(value) for value in (0.5, 1, 7, -1, float("inf"), 10**400)] == [
         0.5,
         1.0,
@@ -63,8 +63,6 @@ def test_scores_and_ids() -> None:
         1.0,
         1.0,
     ]
-    assert remote_id("0b2f-AZ_9") == "0b2f-AZ_9"
-    assert remote_id("x" * 201) is None
 
 
 def test_a_count_that_is_no_number_is_an_error_in_words(running: Running, opened: Opened) -> None:

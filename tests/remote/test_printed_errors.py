@@ -71,6 +71,14 @@ def test_a_function_that_gives_no_key_is_told_of(service: Mem0Oss) -> None:
         memory.mem_topics("ana")
 
 
+def test_a_request_that_the_service_refuses_is_no_wrong_use(service: Mem0Oss, say: Say) -> None:
+    for command in (GET, SAVE):
+        service.faults.add("status", code=400, body={"detail": "not today"})
+        said, code = say(*command)
+        assert code == 3
+        assert on_the_page(said), said
+
+
 def test_a_server_that_is_not_there(say: Say) -> None:
     said, code = say(*GET, url="mem0+http://127.0.0.1:1")
     assert code == 3

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from keyfold.cli.output import CannotWrite, Output
 from keyfold.errors import (
+    SENT,
     Conflict,
     InvalidRequest,
     KeyfoldError,
@@ -109,6 +110,8 @@ def _run(args: Namespace, output: Output) -> int:
 
 def code_of(error: KeyfoldError) -> int:
     """The exit code of an error."""
+    if isinstance(error, InvalidRequest) and error.field == SENT:
+        return FAILED  # a service refused what was made of a command that was in order
     if isinstance(error, (InvalidRequest, Unsupported)):
         return WRONG_USE
     # a conflict: no record is in the state that the command asked for

@@ -13,8 +13,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
-from keyfold.dialects.names import SESSIONS_TAG, is_digest, untagged
-from keyfold.dialects.payload import FIELD, Payload, header, read, remote_id, share, wire_text
+from keyfold.dialects.names import SESSIONS_TAG, is_digest, is_path_id, untagged
+from keyfold.dialects.payload import FIELD, Payload, header, read, share, wire_text
 from keyfold.dialects.wire import Answer, Http, Statuses, Together, ask
 from keyfold.errors import StoreError
 from keyfold.flow import Plan
@@ -241,8 +241,8 @@ def row_of(item: dict[str, Any]) -> Row | None:
     """A row from a service's item; None when it is none of ours."""
     metadata = item.get("metadata")
     payload = read(metadata.get(FIELD), str(item.get("memory") or "")) if isinstance(metadata, dict) else None
-    remote = remote_id(item.get("id"))
-    if payload is None or remote is None:
+    remote = item.get("id")
+    if payload is None or not is_path_id(remote):
         return None
     return Row(remote, payload, str(item.get("created_at") or ""))
 

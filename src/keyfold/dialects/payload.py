@@ -7,7 +7,6 @@ that whatever a service returns can be verified, and so that no two records have
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -22,7 +21,6 @@ from keyfold.model import KINDS, Outcome, Receipt, Record
 VERSION: Final = 1
 FIELD: Final = "kf"  # the name of the metadata field that holds the header
 EMPTY_HASH: Final = sha256(b"").hexdigest()
-_REMOTE: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 MOST: Final = 2**63 - 1  # revisions
 KEPT_CALLS: Final = 8  # idempotency keys that a record remembers
 CALL_LIFE: Final = timedelta(hours=24)
@@ -115,11 +113,6 @@ def read(text: Any, content: str) -> Payload | None:
         )
     except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError):
         return None
-
-
-def remote_id(value: Any) -> str | None:
-    """A service's id of a row; None for what is no id of any service, and would name another place in a path."""
-    return value if isinstance(value, str) and _REMOTE.fullmatch(value) else None
 
 
 def share(value: Any) -> float:

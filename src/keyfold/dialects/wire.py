@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
 from keyfold.errors import (
+    SENT,
     Conflict,
     InvalidRequest,
     KeyfoldError,
@@ -272,7 +273,7 @@ def refuse(request: Http, answer: Answer, statuses: Statuses = FINE) -> NoReturn
             f"{host} sends elsewhere ({status}), where the key does not follow: check scheme, host and path of the address"
         )
     if 400 <= status < 500 and status != 408:
-        raise InvalidRequest("request", f"{host} refused it ({status}): {said}")
+        raise InvalidRequest(SENT, f"{host} refused it ({status}): {said}")
     if request.reads and _may_pass(status):
         raise Unavailable(f"{host} failed ({status}), {TRIES} times: call again later; it said: {said}")
     if not request.reads and (status >= 500 or status == 408):
