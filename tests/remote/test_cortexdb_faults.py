@@ -15,6 +15,7 @@ from tests.remote.common import CORTEXDB, KEY, TINYHUMANS, Service
 from tests.remote.cortexdb_service import hasty, late
 
 AUTH = {"type": "decision", "title": "Auth model", "topic_key": "architecture/auth"}
+FIRST = {"type": "decision", "title": "First", "topic_key": "first"}
 SERVICES = pytest.mark.parametrize("service", [CORTEXDB, TINYHUMANS], ids=lambda service: service.name)
 
 # Every knob of the double that makes a service older, slower or worse: (name, value).
@@ -95,6 +96,11 @@ def save(memory: Memory) -> Any:
     return memory.mem_save("ana", "two", **AUTH)
 
 
+def rewrite(memory: Memory) -> Any:
+    """The text that is there, and other metadata: only the envelope tells the two states apart."""
+    return memory.mem_save("ana", "the first", **FIRST, metadata={"x": 1})
+
+
 def turn(memory: Memory) -> Any:
     return memory.mem_log_turn("ana", thread_id="t", index=0, role="user", text="a turn")
 
@@ -123,7 +129,7 @@ def forget_all(memory: Memory) -> Any:
     return memory.mem_delete("ana", all=True)
 
 
-ACTS: list[Act] = [save, turn, document, listing, search, recall, forget, forget_all]
+ACTS: list[Act] = [save, rewrite, turn, document, listing, search, recall, forget, forget_all]
 
 
 @pytest.fixture
@@ -175,6 +181,10 @@ def held(double: Cortex, memory: Memory, clock: SteppedClock, act: Act, name: st
             raise
         present = []
     check_reads(act, told, error, present)
+    if act is rewrite and error is None:
+        assert [record.metadata for record in memory.mem_list("ana")] == [{"x": 1}], (
+            "acknowledged, and not there"
+        )
     again = act(memory)  # what a caller does after an error; after none, a repeat
     double.settle()
     expected = {
@@ -186,15 +196,27 @@ def held(double: Cortex, memory: Memory, clock: SteppedClock, act: Act, name: st
     }.get(act.__name__, ["the first"])
     assert sorted(record.content for record in memory.mem_list("ana")) == expected
     assert [record.content for record in memory.mem_list("ben")] == ["of another"]
+    if act is rewrite:
+        assert [record.metadata for record in memory.mem_list("ana")] == [{"x": 1}]
+        assert len(states_of(double)) == 2, "each state is there once"
+        # Where the listing hid what was there, it is another first write, and the younger counts.
+        assert again.revision_count == (1 if name == "hide_listing_for" else 2)
+        if error is None:
+            assert (told.revision_count, again.replayed) == (again.revision_count, True)
     if act in (save, turn, document):
         assert again.revision_count == 1
-        live = [event for event in double.events if event.scope.endswith("user:ana") and not event.redacted]
+        live = states_of(double)
         assert len(live) - 1 == (1 if act is not document else len(pieces_of(live))), (
             "each event is there once"
         )
         if error is None:
             assert again.replayed is True
             assert again.id == told.id
+
+
+def states_of(double: Cortex) -> list[Any]:
+    """The first user's events, those of the other left out."""
+    return [event for event in double.events if event.scope.endswith("user:ana") and not event.redacted]
 
 
 def pieces_of(live: list[Any]) -> set[str]:
