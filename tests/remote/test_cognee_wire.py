@@ -63,6 +63,17 @@ def test_a_rewrite_adds_the_new_file_and_then_deletes_the_old_one(
     assert double.recent[0].query == "limit=1000"
 
 
+def test_a_dataset_that_another_process_is_making_takes_the_save_a_moment_later(
+    double: CogneeDouble, opened: Opened
+) -> None:
+    body = {"detail": "Request owner does not have necessary permission: [write] [PermissionDeniedError]"}
+    double.faults.add("status", path="/add", code=403, body=body, times=2)
+    assert opened(COGNEE, double).store(intent("ana", "k", "text")).outcome == "created"
+    double.faults.add("status", path="/add", code=403, body=body, times=3)
+    with pytest.raises(Unauthorized):
+        opened(COGNEE, double).store(intent("ana", "k", "another"))
+
+
 def test_a_hundred_files_go_in_one_request(double: CogneeDouble, opened: Opened) -> None:
     engine = opened(COGNEE, double)
     engine.store_many([intent("ana", f"key/{number}", f"text {number}") for number in range(250)])

@@ -31,7 +31,7 @@ from keyfold.dialects.cognee_search import found_by_words, nearest
 from keyfold.dialects.held import LOOKS, log, moving
 from keyfold.dialects.names import is_path_id
 from keyfold.dialects.payload import Payload
-from keyfold.dialects.wire import Answer, Http, Statuses, Together, ask
+from keyfold.dialects.wire import Answer, Http, Statuses, Together, Wait, ask
 from keyfold.errors import Conflict, StoreError, Unauthorized
 from keyfold.flow import Plan
 
@@ -41,6 +41,8 @@ GLANCE: Final = 10  # rows that tell whether a dataset holds anything of ours
 GONE: Final = Statuses(absent=(401, 403, 404))
 UNCOUNTED: Final = Statuses(absent=(401, 403, 404, 405))
 TAKEN: Final = Statuses(absent=(409,))
+REFUSED: Final = Statuses(absent=(403, 409))
+MAKING: Final = (0.25, 0.5)  # seconds that a dataset may be in the making
 
 
 class Cognee(BaseDialect):
@@ -159,10 +161,10 @@ class Cognee(BaseDialect):
         written: set[str] = set()
         done = 0
         for batch in batches([file_of(payload) for payload in payloads], FILES, BATCH):
-            answer = yield from ask(_upload(shelf, batch), TAKEN)
+            answer = yield from _sent(shelf, batch)
             if answer.status == 409:  # a row under one of these names was updated in place by somebody
                 longer = [file_of(payload, long=True) for payload in payloads[done : done + len(batch)]]
-                answer = yield from ask(_upload(shelf, longer), TAKEN)
+                answer = yield from _sent(shelf, longer)
                 if answer.status == 409:
                     raise Conflict(
                         f"{answer.host} has other files under the names of these: {answer.quoted()}"
@@ -299,6 +301,16 @@ def _delete_in(home: str, remote: str) -> Plan[bool]:
     request = Http("DELETE", f"/api/v1/datasets/{home}/data/{remote}", repeatable=True)
     answer = yield from ask(request, GONE)
     return answer.status in (401, 403)
+
+
+def _sent(shelf: Shelf, files: Sequence[File]) -> Plan[Answer]:
+    """An add. A dataset that another request is just making is refused for a moment, though by its name it is ours."""
+    for pause in MAKING:
+        answer = yield from ask(_upload(shelf, files), REFUSED)
+        if answer.status != 403:
+            return answer
+        yield Wait(pause)
+    return (yield from ask(_upload(shelf, files), TAKEN))
 
 
 def _upload(shelf: Shelf, files: Sequence[File]) -> Http:
