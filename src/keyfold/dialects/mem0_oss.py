@@ -209,8 +209,9 @@ def _shelf(user: str) -> Shelf | None:
     return None if name is None else Shelf(name[1], name[0] == SESSIONS_TAG)
 
 
-def _add(shelf: Shelf, payload: Payload) -> Plan[None]:
-    body = {
+def added(shelf: Shelf, payload: Payload) -> dict[str, Any]:
+    """The body of an add, on either of Mem0's wires."""
+    return {
         "messages": [{"role": "user", "content": wire_text(payload)}],
         "user_id": shelf.wire_name,
         "agent_id": AGENT,
@@ -218,7 +219,10 @@ def _add(shelf: Shelf, payload: Payload) -> Plan[None]:
         "metadata": {FIELD: header(payload)},
         "infer": False,  # it defaults to true, and a model would rewrite the text
     }
-    answer = yield from ask(Http("POST", "/memories", json=body))
+
+
+def _add(shelf: Shelf, payload: Payload) -> Plan[None]:
+    answer = yield from ask(Http("POST", "/memories", json=added(shelf, payload)))
     if not results(answer):
         raise StoreError(
             f"{answer.host} took a memory and stored nothing: is this Mem0's open-source server?"

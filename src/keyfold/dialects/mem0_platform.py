@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
-from keyfold.dialects.mem0_oss import AGENT, GONE, results, row_of, strayed
+from keyfold.dialects.mem0_oss import AGENT, GONE, added, results, row_of, strayed
 from keyfold.dialects.names import SESSIONS_TAG, untagged
 from keyfold.dialects.payload import FIELD, Payload, header, share, wire_text
 from keyfold.dialects.wire import Http, Together, ask
@@ -137,15 +137,7 @@ def _every(scope: list[dict[str, str]], what: str) -> Plan[list[dict[str, Any]]]
 
 
 def _add(shelf: Shelf, payload: Payload) -> Plan[None]:
-    body = {
-        "messages": [{"role": "user", "content": wire_text(payload)}],
-        "user_id": shelf.wire_name,
-        "agent_id": AGENT,
-        "run_id": payload.digest,
-        "metadata": {FIELD: header(payload)},
-        "infer": False,  # it defaults to true, and a model would rewrite the text
-    }
-    answer = yield from ask(Http("POST", "/v3/memories/add/", json=body))
+    answer = yield from ask(Http("POST", "/v3/memories/add/", json=added(shelf, payload)))
     if results(answer):  # its status is not asked: what was stored is what is in the results
         return
     # An exact repeat of a text in one scope may be dropped: no harm, when another writer stored the very record.
