@@ -9,6 +9,8 @@ EXTRAS ?= all
 COGNEE := .venv-cognee
 MEM0   := .venv-mem0
 ARGS   ?=
+# Twice as many as there are processors: a good part of the tests waits for sockets and other processes.
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1))))
 
 .DEFAULT_GOAL := help
 .PHONY: help test torture live live-cloud requests sdks tour lint format bench clean
@@ -17,7 +19,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 test: $(VENV)/.test ## Run the tests (ARGS="-k name" passes options on)
-	@$(BIN)/python -m pytest -q -n auto $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
 
 torture: $(VENV)/.test ## Put a store through years in minutes (ARGS="--scale 0.1" for a tenth)
 	@$(BIN)/python -m tests.torture $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -12,6 +13,22 @@ from keyfold import Memory
 from keyfold.faces.planned import PlannedEngine
 from tests.doubles.serving import Double
 from tests.remote.common import Service
+
+
+class Hasty:
+    """The module `time`, in which nobody sleeps."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+    def sleep(self, seconds: float) -> None:
+        """A pause between tries is over at once."""
+
+
+@pytest.fixture
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the pauses between the tries of a blocking engine take no time."""
+    monkeypatch.setattr("keyfold.engines.remote.transport.time", Hasty())
 
 
 @pytest.fixture

@@ -41,7 +41,8 @@ FORMS = {
     "in HTML": KEY.replace("-", "&#45;"),
 }
 
-pytestmark = pytest.mark.usefixtures("hurried")
+pytestmark = pytest.mark.usefixtures("hurried", "without_pauses")
+
 Running = Callable[[Any], Any]
 Remembering = Callable[..., Memory]
 
