@@ -72,8 +72,9 @@ def report(runs: list[Run]) -> str:
         heading = ""
         for name, *cells in run.rows:
             if cells and cells[-1] in VERDICTS:
-                base, ours, *rest = cells[:-1]
-                value, limit = rest if len(rest) == 2 else ("", *rest)
+                *figures, limit = cells[:-1]
+                # A figure alone is ours, two are the base and ours, three have their ratio too.
+                base, ours, value = ["", *figures, ""] if len(figures) == 1 else [*figures, ""][:3]
                 if not name.startswith(" "):
                     heading = ""
                 told = f"{heading}: {name.strip()}" if heading else name
