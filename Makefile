@@ -19,7 +19,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 test: $(VENV)/.test ## Run the tests (ARGS="-k name" passes options on)
-	@$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
 torture: $(VENV)/.test ## Put a store through years in minutes (ARGS="--scale 0.1" for a tenth)
 	@$(BIN)/python -m tests.torture $(ARGS)

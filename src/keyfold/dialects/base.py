@@ -247,6 +247,9 @@ class BaseDialect:
     bare_turns: bool = False
     appends_blindly: bool = False
 
+    # NotImplementedError stands where every dialect writes the plan itself (rows, insert, remove, shelves, probe), and
+    # where it is asked for only of one that says so: by the flags above, or by its capabilities (search, answers).
+
     def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
         rows = yield from self.rows(shelf)
         return Looked(tuple(row for row in rows if row.payload.digest == digest))
