@@ -112,6 +112,8 @@ DAMAGES = [
     Damage("DELETE FROM sqlite_sequence", "counters", "given out twice"),
     Damage("INSERT INTO idempotency VALUES (1, 'save', x'00', x'00', 77, '{}', 1)", "keys", "1 idempotency keys"),
     Damage("INSERT INTO idempotency VALUES (9, 'save', x'00', x'00', NULL, '{}', 1)", "keys", "1 idempotency keys"),
+    Damage("INSERT INTO marks VALUES (77, x'00')", "marks", "1 marks of imports on records that are not there"),
+    Damage("DROP TABLE marks", "tables", "table marks is missing"),
     Damage("INSERT INTO unindexed VALUES (77, 0)", "notes", "1 notes of records that are not there"),
     Damage("INSERT INTO unindexed SELECT slot, 0 FROM records WHERE space = 8", "notes", "1 notes of records"),
     Damage(f"INSERT INTO unindexed VALUES ({INDEXED}, 0)", "notes", "do not say truly"),

@@ -1,6 +1,7 @@
 """Earlier schemas are taken forward: whole or not at all, once, and with nothing lost.
 
-There is no second schema yet, so the machinery is shown on steps of the tests' own, from the stored sample.
+The samples of all schemas there were are taken forward; what can go wrong is shown on steps of the tests' own, from
+the present schema on.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from keyfold.errors import StoreError
 from tests.engines.common import check_agreement, finish, sql, start
 from tests.engines.samples.dump import created, dump, load, sample
 
+BASE = schema.VERSION  # the tests' steps begin where the program's end
 AFTER = datetime(2026, 1, 10, tzinfo=UTC)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """The sample of schema 1 as a file."""
-    load(sample(1), str(tmp_path / "store.db"))
+    """The sample of the present schema as a file."""
+    load(sample(BASE), str(tmp_path / "store.db"))
     return str(tmp_path / "store.db")
 
 
@@ -92,7 +94,7 @@ def test_a_forget_takes_the_addresses_out_of_sessions_that_early_versions_closed
 
 
 def test_a_sample_is_the_whole_of_a_store(store: str) -> None:
-    assert "\n".join(dump(store)) + "\n" == sample(1)
+    assert "\n".join(dump(store)) + "\n" == sample(BASE)
 
 
 def test_the_schema_changes_only_with_a_new_version_a_step_and_a_sample(tmp_path: Path) -> None:
@@ -107,13 +109,13 @@ def test_the_schema_changes_only_with_a_new_version_a_step_and_a_sample(tmp_path
     assert sorted(migrate.STEPS) == list(range(1, schema.VERSION))
 
 
-def step_to_two(conn: apsw.Connection) -> None:
-    """A test's schema 2: a table that counts how often it was made, and a column with what was there."""
+def first_step(conn: apsw.Connection) -> None:
+    """A test's next schema: a table that counts how often it was made, and a column with what was there."""
     conn.execute("CREATE TABLE migrated (at ANY) STRICT; ALTER TABLE namespaces ADD COLUMN note TEXT")
     conn.execute("INSERT INTO migrated VALUES (1); UPDATE namespaces SET note = name")
 
 
-def step_to_three(conn: apsw.Connection) -> None:
+def second_step(conn: apsw.Connection) -> None:
     conn.execute("INSERT INTO migrated VALUES (2)")
 
 
@@ -125,8 +127,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     """Make this the program of a later schema."""
 
     def later(*steps: Callable[[apsw.Connection], None]) -> None:
-        monkeypatch.setattr(schema, "VERSION", 1 + len(steps))
-        monkeypatch.setattr(migrate, "STEPS", dict(enumerate(steps, 1)))
+        monkeypatch.setattr(schema, "VERSION", BASE + len(steps))
+        monkeypatch.setattr(migrate, "STEPS", dict(enumerate(steps, BASE)))
 
     return later
 
@@ -136,10 +138,10 @@ def leftovers(store: str) -> list[str]:
 
 
 def test_a_store_is_taken_forward_on_opening_and_nothing_is_lost(store: str, install: Install) -> None:
-    install(step_to_two)
+    install(first_step)
     read_sample(store)
     folder = Path(store).parent
-    assert sql(folder, "PRAGMA user_version") == [(2,)]
+    assert sql(folder, "PRAGMA user_version") == [(BASE + 1,)]
     assert sql(folder, "SELECT * FROM migrated") == [(1,)]
     assert sql(folder, "SELECT count(*) FROM namespaces WHERE note = name") == [(3,)]
     assert leftovers(store) == []
@@ -154,24 +156,24 @@ def test_several_steps_follow_one_another_with_one_copy_of_the_first_version(
     def looking(step: Callable[[apsw.Connection], None]) -> Callable[[apsw.Connection], None]:
         def look(conn: apsw.Connection) -> None:
             seen.append([name for name in leftovers(store) if name.endswith("backup")])
-            copy = apsw.Connection(f"{store}.v1-backup", apsw.SQLITE_OPEN_READONLY)
+            copy = apsw.Connection(f"{store}.v{BASE}-backup", apsw.SQLITE_OPEN_READONLY)
             seen.append(copy.execute("PRAGMA user_version").fetchall())
             seen.append(copy.execute("SELECT count(*) FROM records").fetchall())
             copy.close()
-            seen.append(stat.S_IMODE(Path(f"{store}.v1-backup").stat().st_mode))
+            seen.append(stat.S_IMODE(Path(f"{store}.v{BASE}-backup").stat().st_mode))
             step(conn)
 
         return look
 
-    install(looking(step_to_two), looking(step_to_three))
+    install(looking(first_step), looking(second_step))
     opened(store).close()
-    assert seen == [["store.db.v1-backup"], [(1,)], [(32,)], 0o600] * 2
+    assert seen == [[f"store.db.v{BASE}-backup"], [(BASE,)], [(32,)], 0o600] * 2
     assert sql(Path(store).parent, "SELECT * FROM migrated") == [(1,), (2,)]
     assert leftovers(store) == []
 
 
 def fails(conn: apsw.Connection) -> None:
-    step_to_two(conn)
+    first_step(conn)
     conn.execute("INSERT INTO nowhere VALUES (1)")
 
 
@@ -188,14 +190,14 @@ def test_a_step_that_goes_wrong_leaves_the_store_as_it_was(
     store: str, install: Install, monkeypatch: pytest.MonkeyPatch, step: Callable[[apsw.Connection], None]
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "VERSION", 2)
-        patch.setattr(migrate, "STEPS", {1: step})
+        patch.setattr(schema, "VERSION", BASE + 1)
+        patch.setattr(migrate, "STEPS", {BASE: step})
         with pytest.raises(StoreError) as caught:
             opened(store)
         assert "INSERT" not in str(caught.value)
     assert leftovers(store) == []
-    assert "\n".join(dump(store)) + "\n" == sample(1)
-    install(step_to_two)
+    assert "\n".join(dump(store)) + "\n" == sample(BASE)
+    install(first_step)
     read_sample(store)
     assert leftovers(store) == []
 
@@ -203,18 +205,18 @@ def test_a_step_that_goes_wrong_leaves_the_store_as_it_was(
 def test_when_a_later_step_goes_wrong_the_copy_of_the_first_version_stays(
     store: str, install: Install
 ) -> None:
-    install(step_to_two, loses)
+    install(first_step, loses)
     with pytest.raises(StoreError, match="could not be brought forward"):
         opened(store)
-    assert sql(Path(store).parent, "PRAGMA user_version") == [(2,)]
-    assert leftovers(store) == ["store.db.v1-backup"]
-    install(step_to_two, step_to_three)
+    assert sql(Path(store).parent, "PRAGMA user_version") == [(BASE + 1,)]
+    assert leftovers(store) == [f"store.db.v{BASE}-backup"]
+    install(first_step, second_step)
     read_sample(store)
     assert leftovers(store) == []
 
 
 def test_a_version_without_a_step_is_refused_with_what_to_do(store: str, install: Install) -> None:
-    install(step_to_two, step_to_three)
+    install(first_step, second_step)
     migrate.STEPS.clear()  # a dictionary of the test's own
     before = Path(store).read_bytes()
     with pytest.raises(StoreError, match="open it with an earlier one"):
@@ -225,8 +227,8 @@ def test_a_version_without_a_step_is_refused_with_what_to_do(store: str, install
 
 def test_a_newer_store_is_refused_and_left_as_it_is(store: str, install: Install) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema, "VERSION", 2)
-        patch.setattr(migrate, "STEPS", {1: step_to_two})
+        patch.setattr(schema, "VERSION", BASE + 1)
+        patch.setattr(migrate, "STEPS", {BASE: first_step})
         opened(store).close()
     before = Path(store).read_bytes()
     with pytest.raises(StoreError, match="newer Keyfold"):
@@ -242,11 +244,11 @@ def test_no_room_for_the_copy_is_told_and_changes_nothing(
     def full(*_: object) -> None:
         raise apsw.FullError("database or disk is full")
 
-    install(step_to_two)
+    install(first_step)
     monkeypatch.setattr(migrate, "copy_pages", full)
     with pytest.raises(StoreError, match="free as much space"):
         opened(store)
-    assert "\n".join(dump(store)) + "\n" == sample(1)
+    assert "\n".join(dump(store)) + "\n" == sample(BASE)
     assert leftovers(store) == []
 
 
@@ -254,7 +256,7 @@ LATER = """
 import signal
 import sys
 from keyfold.engines.sqlite import SqliteEngine, migrate, schema
-from tests.engines.test_migrate import step_to_two, step_to_three
+from tests.engines.test_migrate import BASE, first_step, second_step
 
 def stopping(step, where):
     def stop(conn):
@@ -267,9 +269,9 @@ def stopping(step, where):
             signal.pause()
     return stop
 
-schema.VERSION = 3
+schema.VERSION = BASE + 2
 first, second = sys.argv[2], sys.argv[3]
-migrate.STEPS = {1: stopping(step_to_two, first), 2: stopping(step_to_three, second)}
+migrate.STEPS = {BASE: stopping(first_step, first), BASE + 1: stopping(second_step, second)}
 if len(sys.argv) > 4:
     migrate.tidy = lambda path: (print("here", flush=True), signal.pause())
 print("opening", flush=True)
@@ -278,17 +280,17 @@ SqliteEngine.open(sys.argv[1]).close()
 
 
 @pytest.mark.parametrize(
-    ("where", "versions"),
+    ("where", "steps"),
     [
-        (("before", ""), 1),
-        (("after", ""), 1),
-        (("", "before"), 2),
-        (("", "after"), 2),
-        (("", "", "tidying"), 3),
+        (("before", ""), 0),
+        (("after", ""), 0),
+        (("", "before"), 1),
+        (("", "after"), 1),
+        (("", "", "tidying"), 2),
     ],
 )
 def test_kill_9_during_a_migration_leaves_one_version_or_the_next_and_opening_goes_on(
-    store: str, install: Install, where: tuple[str, ...], versions: int
+    store: str, install: Install, where: tuple[str, ...], steps: int
 ) -> None:
     process = start(LATER, store, *where)
     assert process.stdout is not None
@@ -296,9 +298,9 @@ def test_kill_9_during_a_migration_leaves_one_version_or_the_next_and_opening_go
     process.send_signal(signal.SIGKILL)
     process.communicate()
     folder = Path(store).parent
-    assert sql(folder, "PRAGMA user_version") == [(versions,)]
-    assert leftovers(store) == ["store.db.v1-backup"]
-    install(step_to_two, step_to_three)
+    assert sql(folder, "PRAGMA user_version") == [(BASE + steps,)]
+    assert leftovers(store) == [f"store.db.v{BASE}-backup"]
+    install(first_step, second_step)
     read_sample(store)
     assert sql(folder, "SELECT * FROM migrated") == [(1,), (2,)]
     assert leftovers(store) == []
@@ -310,6 +312,6 @@ def test_processes_that_open_an_older_store_at_once_take_it_forward_once(store: 
     assert [finish(process) for process in processes] == ["opening\n"] * 6
     folder = Path(store).parent
     assert sql(folder, "SELECT * FROM migrated") == [(1,), (2,)]
-    assert sql(folder, "PRAGMA user_version") == [(3,)]
+    assert sql(folder, "PRAGMA user_version") == [(BASE + 2,)]
     assert leftovers(store) == []
     check_agreement(folder)

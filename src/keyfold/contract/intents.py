@@ -78,6 +78,7 @@ class Load:
     `current`: the source says what holds now, however it is dated, and this is when it last changed. Where that
     is not what is held it becomes the next revision: if its date is not later than the held one's, then with
     this one or just behind the held one's. Such a source knows nothing of pins and expiry: they stay.
+    `mark`, of such a source alone: up to 64 bytes that stand for what it said. See `Marked`.
     """
 
     created_at: datetime
@@ -85,6 +86,7 @@ class Load:
     past: tuple[Revision, ...] = ()
     revision: int = 1
     current: datetime | None = None
+    mark: bytes | None = None
 
 
 @quick

@@ -85,6 +85,18 @@ class Whole(Protocol):
 
 
 @runtime_checkable
+class Marked(Protocol):
+    """An engine that keeps the mark of an import (`Load.mark`) until the record changes or goes."""
+
+    def marks(self, namespace: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+        """Of these keys those whose record is as an import left it, with the mark that the import gave it.
+
+        A record that expires has none.
+        """
+        ...
+
+
+@runtime_checkable
 class Answers(Protocol):
     """An engine that answers questions itself, where its capabilities say so (`answers`)."""
 

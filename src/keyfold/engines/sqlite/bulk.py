@@ -223,6 +223,7 @@ def _write(conn: apsw.Connection, run: _Run, receipts: list[Receipt | None], kee
     rows: list[Row] = []
     words: list[tuple[int, str]] = []
     past: list[Row] = []
+    marks: list[tuple[int, bytes]] = []
     docs: Counter[int] = Counter()
     counted: Counter[int] = Counter()
     for place, intent, now, folded, similar, tokens in run.new:
@@ -238,6 +239,9 @@ def _write(conn: apsw.Connection, run: _Run, receipts: list[Receipt | None], kee
             docs[slot >> 32] += 1
             counted[slot >> 32] += length
         rows.append(write.record_row(slot, number, record, folded, length))
+        mark = write.mark_of(intent, record)
+        if mark is not None:
+            marks.append((slot, mark))
         if decision.past:
             past += [state_row(slot, state) for state in decision.past]
         receipts[place] = receipt_of(decision, str(number), similar)
@@ -246,6 +250,7 @@ def _write(conn: apsw.Connection, run: _Run, receipts: list[Receipt | None], kee
     conn.executemany(write.INSERT, sorted(rows))
     conn.executemany(index.INSERT, sorted(words))
     conn.executemany(write.PAST, past)
+    conn.executemany(write.MARK, marks)
     conn.executemany(index.STATISTICS, [(docs[num], counted[num], num) for num in docs])
     _use_sessions(conn, run.new, slots)
 

@@ -183,6 +183,7 @@ CHECKS: Final[tuple[Callable[[Look], Iterator[Finding]], ...]] = (
     checks.check_history,
     checks.check_counters,
     checks.check_keys,
+    checks.check_marks,
     checks.check_notes,
     checks.check_index,
     texts.check_texts,

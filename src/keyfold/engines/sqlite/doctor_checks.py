@@ -27,6 +27,7 @@ ORPHANED_KEYS: Final = (
     "FROM idempotency WHERE (slot IS NOT NULL AND NOT EXISTS (SELECT 1 FROM records r WHERE r.slot = idempotency.slot)) "
     "OR (ns <> 0 AND NOT EXISTS (SELECT 1 FROM namespaces n WHERE n.num = idempotency.ns))"
 )
+ORPHANED_MARKS: Final = "FROM marks WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.slot = marks.slot)"
 ORPHANED_NOTES: Final = (
     "FROM unindexed WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.slot = unindexed.slot AND r.space < 8)"
 )
@@ -131,6 +132,14 @@ def check_keys(look: Look) -> Iterator[Finding]:
     if number:
         problem = f"{number:,} idempotency keys of records or users that are not there"
         yield fault("keys", problem, count=number, remedy="keys")
+
+
+def check_marks(look: Look) -> Iterator[Finding]:
+    """The marks that imports left on what is not there."""
+    number = _number(look.conn, f"SELECT count(*) {ORPHANED_MARKS}")
+    if number:
+        problem = f"{number:,} marks of imports on records that are not there"
+        yield fault("marks", problem, count=number, remedy="marks")
 
 
 def check_notes(look: Look) -> Iterator[Finding]:

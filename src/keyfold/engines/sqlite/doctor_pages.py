@@ -17,7 +17,7 @@ import keyfold.engines.sqlite.schema as schema
 from keyfold.engines.sqlite.rows import Rows
 
 # What can be made again without losing anything: the rest holds what nothing else does.
-REMADE: Final = ("unindexed", "words", "idempotency")
+REMADE: Final = ("unindexed", "words", "idempotency", "marks")
 LIMIT: Final = 1000  # lines that SQLite is asked for: a page that is lost costs one for each below it
 _TREE: Final = re.compile(r"Tree (\d+) page")
 _WHERE: Final = re.compile(r" WHERE (.+)$", re.DOTALL)

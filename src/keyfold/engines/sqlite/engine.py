@@ -236,6 +236,10 @@ class SqliteEngine:
         target = os.fspath(path)
         return self._read(lambda conn, _: write(conn, self._path, target, force=force))  # type: ignore[no-any-return]  # what write returns
 
+    def marks(self, namespace: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+        """The marks that imports left, of records that are as they left them."""
+        return self._read(read.marks, namespace, kind, keys)  # type: ignore[no-any-return]  # what marks returns
+
     def health(self) -> Health:
         """Whether the store can be read, and its versions and sizes."""
 

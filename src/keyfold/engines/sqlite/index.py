@@ -122,7 +122,7 @@ def flush(conn: apsw.Connection, num: int) -> None:
 def is_current(conn: apsw.Connection) -> bool:
     """Whether the index was made by this version's tokenizer."""
     rows: Rows = conn.execute("SELECT value FROM meta WHERE name = 'tokenizer'").fetchall()
-    return bool(rows[0][0] == TOKENIZER_VERSION)
+    return rows == [(TOKENIZER_VERSION,)]
 
 
 def rebuild(conn: apsw.Connection, without: Iterable[int] = ()) -> None:

@@ -25,9 +25,14 @@ from keyfold.errors import StoreError
 
 Step = Callable[[apsw.Connection], None]
 
+
+def _to_2(conn: apsw.Connection) -> None:
+    conn.execute(schema.MARKS)
+
+
 # Version -> what makes the next one of it, in the caller's transaction and without setting the version.
 # A step that touches texts, slots or the table `words` ends with index.rebuild(conn).
-STEPS: Final[dict[int, Step]] = {}
+STEPS: Final[dict[int, Step]] = {1: _to_2}
 
 _UNINDEXED: Final = (
     "SELECT count(*) FROM records r WHERE r.space < 8 "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from typing import Any, Final
@@ -45,6 +46,12 @@ _NAMES: Final = (
 _COUNTS: Final = (
     "SELECT space, type, count(*), sum(pinned), sum(1 + (SELECT count(*) FROM revisions v WHERE v.slot = r.slot)), "
     f"min(created_at), max(updated_at) FROM records r WHERE r.slot BETWEEN ? AND ? AND {LIVE} GROUP BY space, type"
+)
+# Of the index of addresses and the marks alone: the records are not read.
+_MARKS: Final = (
+    "SELECT r.key, m.mark FROM json_each(?) k CROSS JOIN records r INDEXED BY records_address "
+    "CROSS JOIN marks m ON m.slot = r.slot "
+    "WHERE r.ns = (SELECT num FROM namespaces WHERE name = ?) AND r.space = ? AND r.key = k.value"
 )
 
 
@@ -305,3 +312,12 @@ def _total(conn: apsw.Connection, narrowing: Narrowing, place: Place) -> int:
     sql = f"SELECT count(*) FROM records r {narrowing.by_time} WHERE r.ns = ? AND {narrowing.sql}"
     rows: Rows = conn.execute(sql, (place[1], *narrowing.values)).fetchall()
     return int(rows[0][0])
+
+
+def marks(
+    conn: apsw.Connection, namespace: str, kind: str, keys: Sequence[str], _: Clock
+) -> dict[str, bytes]:
+    """The marks of imports that still hold, by key. See `Marked`."""
+    asked = (json.dumps(list(keys)), namespace, space_of(kind, False))
+    rows: Rows = conn.execute(_MARKS, asked).fetchall()
+    return dict(rows)

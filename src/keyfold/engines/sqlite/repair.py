@@ -207,6 +207,12 @@ def _keys(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
     yield f"removed {conn.changes():,} idempotency keys that belonged to nothing"
 
 
+def _marks(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
+    conn.execute(f"DELETE {checks.ORPHANED_MARKS}")
+    yield f"removed {conn.changes():,} marks of imports that belonged to nothing"
+    conn.execute(FORGETS)
+
+
 def _folded(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
     rows: Rows = conn.execute(
         "SELECT r.slot, r.key, r.space, n.name, r.folded FROM records r JOIN namespaces n ON n.num = r.ns"
@@ -311,6 +317,7 @@ STEPS: Final[dict[str, tuple[Callable[[apsw.Connection, Hurt], Iterator[str]], s
     "reindex": (_reindex, "indexes"),
     "history": (_history, "the history"),
     "keys": (_keys, "idempotency keys"),
+    "marks": (_marks, "marks of imports"),
     "folded": (_folded, "folded keys"),
     "counters": (_counters, "counters"),
     "notes": (_notes, "notes of what is not indexed"),

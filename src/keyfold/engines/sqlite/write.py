@@ -89,6 +89,8 @@ _PRUNE: Final = (
     "DELETE FROM revisions WHERE slot = ?1 AND revision NOT IN "
     "(SELECT revision FROM revisions WHERE slot = ?1 ORDER BY revision DESC LIMIT ?2)"
 )
+MARK: Final = "INSERT OR REPLACE INTO marks VALUES (?, ?)"
+_UNMARK: Final = "DELETE FROM marks WHERE slot = ?"
 FORGETS: Final = "UPDATE meta SET value = value + 1 WHERE name = 'forgets'"
 _RAISE_ID: Final = "UPDATE meta SET value = max(value, ?) WHERE name = 'last_id'"
 _EMPTY_HASH: Final = pack_hash(sha256(b"").hexdigest())
@@ -212,6 +214,9 @@ def _create(
         similar = find_similar(conn, namespace, folded_key, folded, micros)
     slot, number = _allocate(conn, namespace)
     conn.execute(INSERT, record_row(slot, number, record, folded))
+    mark = mark_of(intent, record)
+    if mark is not None:
+        conn.execute(MARK, (slot, mark))
     if record.kind != SESSION:
         index.add(conn, slot, record, prepared)
     if decision.past:
@@ -222,6 +227,12 @@ def _create(
     if intent.idempotency is not None:
         idempotency.remember(conn, intent.idempotency, slot, receipt, [at for _, at in similar], micros)
     return receipt
+
+
+def mark_of(intent: Intent, record: Record) -> bytes | None:
+    """The mark of an import, where the record says what its source says and will go on to."""
+    load = intent.load
+    return load.mark if load is not None and load.current is not None and record.expires_at is None else None
 
 
 def find_similar(
@@ -306,6 +317,10 @@ def _rewrite(
         slot,
     )
     conn.execute(_REWRITE, row)
+    conn.execute(_UNMARK, (slot,))
+    mark = mark_of(intent, record)
+    if mark is not None:
+        conn.execute(MARK, (slot, mark))
     if record.kind != SESSION and (
         record.content != held.content or record.title != held.title or record.tags != held.tags
     ):
@@ -367,6 +382,7 @@ def remove(conn: apsw.Connection, gone: tuple[tuple[int, int], ...] | list[tuple
             index.drop(conn, slot, length)
     conn.executemany("DELETE FROM revisions WHERE slot = ?", slots)
     conn.executemany("DELETE FROM idempotency WHERE slot = ?", slots)
+    conn.executemany(_UNMARK, slots)
     conn.executemany("DELETE FROM records WHERE slot = ?", slots)
     conn.execute(_RAISE_ID, (max(number for _, number in gone),))
     conn.execute(FORGETS)

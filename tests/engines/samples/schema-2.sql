@@ -1,0 +1,156 @@
+PRAGMA page_size = 2048;
+PRAGMA application_id = 1262898244;
+PRAGMA user_version = 2;
+CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
+CREATE TABLE namespaces (
+    num INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    next_seq INTEGER NOT NULL,
+    docs INTEGER NOT NULL,
+    tokens INTEGER NOT NULL
+) STRICT;
+CREATE TABLE records (
+    slot INTEGER PRIMARY KEY,
+    ns INTEGER NOT NULL,
+    space INTEGER NOT NULL,
+    id INTEGER NOT NULL UNIQUE,
+    revision INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    observed_at INTEGER,
+    pinned INTEGER NOT NULL,
+    taint INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    folded INTEGER,
+    hash ANY NOT NULL,
+    key TEXT NOT NULL,
+    type TEXT NOT NULL,
+    session TEXT,
+    title TEXT NOT NULL,
+    tags TEXT,
+    metadata TEXT,
+    content TEXT NOT NULL
+) STRICT;
+CREATE TABLE revisions (
+    slot INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    written_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    pinned INTEGER NOT NULL,
+    hash ANY NOT NULL,
+    type TEXT NOT NULL,
+    session TEXT,
+    title TEXT NOT NULL,
+    tags TEXT,
+    metadata TEXT,
+    content TEXT NOT NULL,
+    PRIMARY KEY (slot, revision)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE idempotency (
+    ns INTEGER NOT NULL,
+    operation TEXT NOT NULL,
+    key BLOB NOT NULL,
+    body BLOB NOT NULL,
+    slot INTEGER,
+    receipt TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (ns, operation, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE unindexed (slot INTEGER PRIMARY KEY, stale INTEGER NOT NULL) STRICT;
+CREATE TABLE marks (slot INTEGER PRIMARY KEY, mark BLOB NOT NULL) STRICT;
+CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1, tokenize = 'ascii');
+INSERT INTO meta VALUES ('erased', 1);
+INSERT INTO meta VALUES ('forgets', 1);
+INSERT INTO meta VALUES ('last_id', 31);
+INSERT INTO meta VALUES ('tokenizer', 1);
+INSERT INTO namespaces VALUES (1, 'ana', 9, 1, 801);
+INSERT INTO namespaces VALUES (2, 'team:acme/agent:writer', 21, 16, 240);
+INSERT INTO namespaces VALUES (3, 'bob', 3, 0, 0);
+INSERT INTO records VALUES (4294967297, 1, 8, 1, 2, 1767323075000006, 1767323048000006, NULL, NULL, 0, 0, 0, NULL, X'E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855', 'monday', 'completed', NULL, 'Session', NULL, '{"ended_at":"2026-01-02T03:04:32.000006Z","last_activity_at":"2026-01-02T03:04:32.000006Z","is_auto_generated":false,"summary_of":[["document","docs/readme.md",false],["turn","t1#0000000001",false],["turn","t1#0000000000",false],["observation","soon",false],["observation","notas/Idiomas é",false],["observation","01KDYAKGSRRCMWJ14X66NN73BM",true],["observation","architecture/auth",false]],"memories":8}', '');
+INSERT INTO records VALUES (4294967298, 1, 0, 2, 2, 1767323057000006, 1767323055000006, NULL, NULL, 0, 0, 0, 1623705242954237854, X'A08608FC7095302A1B0A4F44799490366F96AEC488D95C914F250595E594E310', 'architecture/auth', 'decision', 'monday', 'Auth model', '["auth","security"]', '{"depth":{"n":1},"ratio":0.5,"ok":true,"none":null}', 'JWT, one hour, refresh tokens for 15 days.');
+INSERT INTO records VALUES (4294967299, 1, 1, 3, 1, 1767323059000006, 1767323059000006, NULL, NULL, 1, 0, 0, NULL, X'6885F883DD12E0E2F2E2A1B3678E7122E5400016D887F88DD819AA90F177F0C6', '01KDYAKGSRRCMWJ14X66NN73BM', 'bugfix', 'monday', 'Installer hangs', NULL, NULL, 'The installer hangs when HOME is read-only; ask Kim for [REDACTED].');
+INSERT INTO records VALUES (4294967300, 1, 0, 4, 1, 1767323061000006, 1767323061000006, NULL, NULL, 0, 0, 0, 1623705240109183356, X'C3AC92915721BA121EB563C4693DAD32E3937C32EBDCF28CF15517D85D877BA9', 'notas/Idiomas é', 'discovery', 'monday', 'Idiomas', NULL, NULL, 'Autenticación en español: corrió. 日本語のメモ 🙂');
+INSERT INTO records VALUES (4294967301, 1, 0, 5, 1, 1767323063000006, 1767323063000006, 1767398400000000, NULL, 0, 0, 0, 1623705241617591277, X'A7822ADA3C400B775B9C106A98A9B96234AA904F199E507779C239CAEFD6E24E', 'soon', 'discovery', 'monday', 'Short-lived', NULL, NULL, 'Gone soon.');
+INSERT INTO records VALUES (4294967302, 1, 4, 6, 1, 1767323065000006, 1767323065000006, NULL, NULL, 0, 0, 0, NULL, X'2F6D026D6D07A5D01632F9B565A07092D7FC2BF590BE7D54929943375018B2D9', 't1#0000000000', 'turn', 'monday', 'user', NULL, '{"thread_id":"t1","index":0,"role":"user"}', 'Which database do we use?');
+INSERT INTO records VALUES (4294967303, 1, 4, 7, 1, 1767323067000006, 1767323067000006, NULL, NULL, 0, 0, 0, NULL, X'209FFF1E5F6F952CA7C0247B23A9BD16B3DF61A88ABF45AB1B38A31F9FEED231', 't1#0000000001', 'turn', 'monday', 'assistant', NULL, '{"thread_id":"t1","index":1,"role":"assistant"}', 'SQLite through apsw.');
+INSERT INTO records VALUES (4294967304, 1, 2, 8, 1, 1767323069000006, 1767323069000006, NULL, NULL, 0, 1, 801, NULL, X'6AF01DCE5D4F2D52645AA45C903D9CCA85B22DF3B58FA0325A8C2AB0EDB04A88', 'docs/readme.md', 'document', 'monday', 'Read me', NULL, '{"source":"docs/readme.md","mime":"text/markdown"}', 'Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. Keyfold keeps memories. ');
+INSERT INTO records VALUES (4294967305, 1, 6, 9, 2, 1767323075000006, 1767323071000006, NULL, NULL, 0, 0, 0, NULL, X'40E0FAD47F9A857FD2F3A687206A9543D3AB950DE00C8AD0270385FF787B707A', 'monday', 'summary', 'monday', 'Session summary', NULL, NULL, 'Done for Monday.');
+INSERT INTO records VALUES (8589934593, 2, 0, 10, 2, 1767323118000006, 1767323078000006, NULL, NULL, 0, 0, 15, 495660186281925233, X'07C5AA23CF388DD7EFD908BFF2F0C95155513E003ADD37ED088EDC1E5E2AE78A', 'style/00', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 0', NULL, NULL, 'Style note zero, again: shorter sentences.');
+INSERT INTO records VALUES (8589934594, 2, 8, 11, 1, 1767323118000006, 1767323078000006, NULL, NULL, 0, 0, 0, NULL, X'E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'active', NULL, 'Session', NULL, NULL, '');
+INSERT INTO records VALUES (8589934595, 2, 0, 12, 1, 1767323080000006, 1767323080000006, NULL, NULL, 0, 0, 15, 495660188758855219, X'11E00DB8C0DC46C434DBD4AC90623372588E5753CFD5E37FDB97FFAA1FCD93B2', 'style/01', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 1', NULL, NULL, 'Style note number 1: short sentences, word1.');
+INSERT INTO records VALUES (8589934596, 2, 0, 13, 1, 1767323082000006, 1767323082000006, NULL, NULL, 0, 0, 15, 495660187663264910, X'5D9F8C3B8589427C47594916DE04499FD8269D8E9304828E76C1ECE26404BDBE', 'style/02', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 2', NULL, NULL, 'Style note number 2: short sentences, word2.');
+INSERT INTO records VALUES (8589934597, 2, 0, 14, 1, 1767323084000006, 1767323084000006, NULL, NULL, 0, 0, 15, 495660186262216270, X'79F7BC938561C1727329D4A02A9D55E687C7548A7D8FEEFA8D6E567DE6F8B357', 'style/03', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 3', NULL, NULL, 'Style note number 3: short sentences, word3.');
+INSERT INTO records VALUES (8589934598, 2, 0, 15, 1, 1767323086000006, 1767323086000006, NULL, NULL, 0, 0, 15, 495660187416535777, X'A096948B94CE4718E803C9CF7766D1E8CA267B831B8AD5C8AA40032DD2358060', 'style/04', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 4', NULL, NULL, 'Style note number 4: short sentences, word4.');
+INSERT INTO records VALUES (8589934599, 2, 0, 16, 1, 1767323088000006, 1767323088000006, NULL, NULL, 0, 0, 15, 495660188729829020, X'2CC8EC33EDEC09CF836A01EA2346D5A3890626531F95C6C4B09F6269FB9F7D9F', 'style/05', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 5', NULL, NULL, 'Style note number 5: short sentences, word5.');
+INSERT INTO records VALUES (8589934600, 2, 0, 17, 1, 1767323090000006, 1767323090000006, NULL, NULL, 0, 0, 15, 495660188466949741, X'BCEBE6CA956880FC2F8ABE261605E3C11765EFFC523FC38D47DD1765C7AA5256', 'style/06', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 6', NULL, NULL, 'Style note number 6: short sentences, word6.');
+INSERT INTO records VALUES (8589934601, 2, 0, 18, 1, 1767323092000006, 1767323092000006, NULL, NULL, 0, 0, 15, 495660186100187707, X'AA0FE25C1AB9E426823C9FBF77EA8F78DC7A58C144D0EE708357A6CDE6283E69', 'style/07', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 7', NULL, NULL, 'Style note number 7: short sentences, word7.');
+INSERT INTO records VALUES (8589934602, 2, 0, 19, 1, 1767323094000006, 1767323094000006, NULL, NULL, 0, 0, 15, 495660187958601176, X'A3AE6EF9402434CF2FB70B6417CFFE5268BA0C418B1FED20215362DA50BC07AC', 'style/08', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 8', NULL, NULL, 'Style note number 8: short sentences, word8.');
+INSERT INTO records VALUES (8589934603, 2, 0, 20, 1, 1767323096000006, 1767323096000006, NULL, NULL, 0, 0, 15, 495660186601590033, X'3AD8AD958C72BC336F4EACCCAB49AB8F9B3DFFF2413425CCE258969A161E18A6', 'style/09', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 9', NULL, NULL, 'Style note number 9: short sentences, word9.');
+INSERT INTO records VALUES (8589934604, 2, 0, 21, 1, 1767323098000006, 1767323098000006, NULL, NULL, 0, 0, 15, 495660186286283284, X'98D79C777E1FDC461B3458ADAA84B18F9CB0C0563AD3E6099968B9AEF1415CE1', 'style/10', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 10', NULL, NULL, 'Style note number 10: short sentences, word10.');
+INSERT INTO records VALUES (8589934605, 2, 0, 22, 1, 1767323100000006, 1767323100000006, NULL, NULL, 0, 0, 15, 495660187307944451, X'1915DD783A6A17E06BD17BA942CC695AD9A3FADFE00F22D53B202A941B1948BD', 'style/11', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 11', NULL, NULL, 'Style note number 11: short sentences, word11.');
+INSERT INTO records VALUES (8589934606, 2, 0, 23, 1, 1767323102000006, 1767323102000006, NULL, NULL, 0, 0, 15, 495660185769806480, X'E17F042EC1193190FEDEBF15C22DDC80C6F719045990C97D7DF22A0F7D791EBF', 'style/12', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 12', NULL, NULL, 'Style note number 12: short sentences, word12.');
+INSERT INTO records VALUES (8589934607, 2, 0, 24, 1, 1767323104000006, 1767323104000006, NULL, NULL, 0, 0, 15, 495660187030424650, X'0D8E80FDC745961D5B9B223D241C8A05A7977B9932B49917FD8091FB63775343', 'style/13', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 13', NULL, NULL, 'Style note number 13: short sentences, word13.');
+INSERT INTO records VALUES (8589934608, 2, 0, 25, 1, 1767323106000006, 1767323106000006, NULL, NULL, 0, 0, 15, 495660187155700049, X'0E3414F029437965A9F50BAFEB59600E2372BF79971823F23545E1782ECCB46B', 'style/14', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 14', NULL, NULL, 'Style note number 14: short sentences, word14.');
+INSERT INTO records VALUES (8589934609, 2, 0, 26, 1, 1767323108000006, 1767323108000006, NULL, NULL, 0, 0, 15, 495660187026148000, X'65E5418FB535C393182BD11BD6A1DE4E0542D0DC38B1F65332E0A0578127F3CC', 'style/15', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 15', NULL, NULL, 'Style note number 15: short sentences, word15.');
+INSERT INTO records VALUES (8589934610, 2, 0, 27, 1, 1767323110000006, 1767323110000006, NULL, NULL, 0, 0, 0, 495660187168425001, X'B7A9BE111AA1C83A9B8EF34E521E5165C40654CD07A7E44FA0BD638EF86B0F26', 'style/16', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 16', NULL, NULL, 'Style note number 16: short sentences, word16.');
+INSERT INTO records VALUES (8589934611, 2, 0, 28, 1, 1767323112000006, 1767323112000006, NULL, NULL, 0, 0, 0, 495660185637296772, X'4CFC062CF50A198895FDE4600D5118364B95B9E506F07C6B9122B61D7F55C072', 'style/17', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 17', NULL, NULL, 'Style note number 17: short sentences, word17.');
+INSERT INTO records VALUES (8589934612, 2, 0, 29, 1, 1767323114000006, 1767323114000006, NULL, NULL, 0, 0, 0, 495660188305207420, X'244F51646196B8D32935B39D93D0195E6CC62F4B90596AFD63CBDF69A5FF8011', 'style/18', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 18', NULL, NULL, 'Style note number 18: short sentences, word18.');
+INSERT INTO records VALUES (8589934613, 2, 0, 30, 1, 1767323116000006, 1767323116000006, NULL, NULL, 0, 0, 0, 495660188662593603, X'56A3B16812ED4434F2B9919CBDA2CD5C6C6F4CA64ABE711E3C40363D4352C402', 'style/19', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 19', NULL, NULL, 'Style note number 19: short sentences, word19.');
+INSERT INTO records VALUES (12884901890, 3, 8, 32, 1, 1767323124000006, 1767323121000006, NULL, NULL, 0, 0, 0, NULL, X'E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855', '3a2fc073-b4e7-4eca-88f1-6964ed753369', 'active', NULL, 'Session', NULL, NULL, '');
+INSERT INTO records VALUES (12884901891, 3, 1, 33, 1, 1767323124000006, 1767323124000006, NULL, NULL, 0, 0, 0, NULL, X'F2D84E20E862C59937F323D4FD8DD60711EB3C395E68C17822FE288723DA6206', '01KDYANG90Q6HHEG14WGJ38H5T', 'discovery', '3a2fc073-b4e7-4eca-88f1-6964ed753369', 'Kept', NULL, NULL, 'Stays.');
+INSERT INTO revisions VALUES (4294967297, 1, 1767323071000006, NULL, 0, X'E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855', 'active', NULL, 'Session', NULL, NULL, '');
+INSERT INTO revisions VALUES (4294967298, 1, 1767323055000006, NULL, 0, X'966B53FA59EB8BB60177BD4EA23EB1E7AA1C027A0475163DC1BAFEFB1AE4EE93', 'decision', 'monday', 'Auth model', NULL, NULL, 'JWT, one hour.');
+INSERT INTO revisions VALUES (4294967305, 1, 1767323071000006, NULL, 0, X'2008C25158DCBB56D348948443E7C8F03E13E71E6C81D75C4E066D8B1E3834C1', 'summary', 'monday', 'Session summary', NULL, NULL, 'Moved to JWT.');
+INSERT INTO revisions VALUES (8589934593, 1, 1767323078000006, NULL, 0, X'6A3F3B601CD7646844ED91B8794561854759746749B6FDDDF527DDFA93B11289', 'preference', 'fce33bc7-5ab0-4f7e-b59c-e5c85cf9a8a9', 'Style 0', NULL, NULL, 'Style note number 0: short sentences, word0.');
+INSERT INTO idempotency VALUES (1, 'mem_save', X'200651A8B2D5912F692DB89468A7D47D86A3ED6844F48F1B15F2BE1D9C9A7E5E', X'A63A9FC8D853CDB56E4CC9246DB87A934068D55885295089F391CA1CB0438F89', 4294967299, '{"id": "3", "outcome": "created", "revision": 1, "session": "monday", "hash": "6885f883dd12e0e2f2e2a1b3678e7122e5400016d887f88dd819aa90f177f0c6", "keyed": false, "similar": []}', 1767323059000006);
+INSERT INTO unindexed VALUES (4294967298, 0);
+INSERT INTO unindexed VALUES (4294967299, 0);
+INSERT INTO unindexed VALUES (4294967300, 0);
+INSERT INTO unindexed VALUES (4294967301, 0);
+INSERT INTO unindexed VALUES (4294967302, 0);
+INSERT INTO unindexed VALUES (4294967303, 0);
+INSERT INTO unindexed VALUES (4294967305, 0);
+INSERT INTO unindexed VALUES (8589934593, 1);
+INSERT INTO unindexed VALUES (8589934610, 0);
+INSERT INTO unindexed VALUES (8589934611, 0);
+INSERT INTO unindexed VALUES (8589934612, 0);
+INSERT INTO unindexed VALUES (8589934613, 0);
+INSERT INTO unindexed VALUES (12884901891, 0);
+DELETE FROM words_config;
+INSERT INTO words_config VALUES ('version', 4);
+DELETE FROM words_data;
+INSERT INTO words_data VALUES (1, X'118811');
+INSERT INTO words_data VALUES (10, X'00000000FF000001020102000000010301010102000011');
+INSERT INTO words_data VALUES (412316860417, X'0000071B023030A08080800106030807020130A0808080010210020131A0808080030210020132A0808080040210020133A0808080050210020134A0808080060210020135A0808080070210020136A0808080080210020137A0808080090210020138A08080800A0210020139A08080800B0210010131A08080800306030807020130A08080800C0803080704020131A08080800D0803080704020132A08080800E0803080704020133A08080800F0803080704020134A0808080100803080704020135A0808080110803080704010132A08080800406030807010133A08080800506030807010134A08080800606030807010135A08080800706030807010136A08080800806030807010137A08080800906030807010138A08080800A06030807010139A08080800B0603080701046B656570908080800883100406060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606050173908080800883100506060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606030579666F6C6490808080088310030606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060601066D656D6F726990808080088310060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060606060601036E6F74A0808080010206020206010206010206010206010206010206010206010206010206010206010206010206010206010206010206040165A08080800102050202050102050102050102050102050102050102050102050102050102050102050102050102050102050102050203756D62A080808001020802020801020801020801020801020801020801020801020801020801020801020801020801020801020801020805026572A080808001020702020701020701020701020701020701020701020701020701020701020701020701020701020701020701020701047265616490808080080202010773656E74656E63A080808001020B02020B01020B01020B01020B01020B01020B01020B01020B01020B01020B01020B01020B01020B01020B01020B0204686F7274A080808001020A02020A01020A01020A01020A01020A01020A01020A01020A01020A01020A01020A01020A01020A01020A01020A020474796C65A0808080010602040D020602040D010602040D010602040D010602040D010602040D010602040D010602040D010602040D010602040D010602040D010602040D010602040D010602040D010602040D010602040D0104776F7264A080808001020D02020D01020D01020D01020D01020D01020D01020D01020D01020D01020D01020D01020D01020D01020D01020D050130A080808001020C050131A080808003020C060130A08080800C020C060131A08080800D020C060132A08080800E020C060133A08080800F020C060134A080808010020C060135A080808011020C050132A080808004020C050133A080808005020C050134A080808006020C050135A080808007020C050136A080808008020C050137A080808009020C050138A08080800A020C050139A08080800B020C040C0A0A0A0A0A0A0A0A0A0A0C0D0D0D0D0D0D0C0C0C0C0C0C0C0C8155815281568157393739380D3D3A5A3A0A0A0A0A0A0A0A0A0A0A0A0A0A0A0A');
+DELETE FROM words_docsize;
+INSERT INTO words_docsize VALUES (4294967304, X'8621', 1);
+INSERT INTO words_docsize VALUES (8589934593, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934595, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934596, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934597, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934598, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934599, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934600, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934601, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934602, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934603, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934604, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934605, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934606, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934607, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934608, X'0F', 2);
+INSERT INTO words_docsize VALUES (8589934609, X'0F', 2);
+DELETE FROM words_idx;
+INSERT INTO words_idx VALUES (3, X'', 2);
+DELETE FROM sqlite_sequence;
+INSERT INTO sqlite_sequence VALUES ('namespaces', 3);
+CREATE UNIQUE INDEX records_address ON records (ns, space, key);
+CREATE INDEX records_time ON records (ns, updated_at, id, space, expires_at) WHERE space < 8;
+CREATE INDEX records_summaries ON records (ns, updated_at, id) WHERE space >= 6 AND space < 8;
+CREATE INDEX records_active ON records (ns) WHERE space >= 8 AND type = 'active';
+CREATE INDEX records_closed ON records (ns, updated_at, id) WHERE space >= 8 AND type = 'completed';
+CREATE INDEX records_folded ON records (folded) WHERE folded IS NOT NULL;
+CREATE INDEX records_repeat ON records (ns, hash, updated_at) WHERE space % 2 = 1;
+CREATE INDEX idempotency_slot ON idempotency (slot) WHERE slot IS NOT NULL;
+CREATE INDEX idempotency_age ON idempotency (created_at);
