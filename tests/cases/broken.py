@@ -252,13 +252,13 @@ BREAKS: Final[dict[str, Break]] = {
     ),
     "C041": Break(
         "engines/sqlite/write.py",
-        "index.change(conn, slot, record, length, prepared)",
+        "index.change(conn, slot, record, prepared)",
         "pass",
         "a rewrite does not reach the index",
     ),
     "C042": Break(
         "engines/sqlite/index.py",
-        "conn.execute(STATISTICS, (-1, -length, slot >> 32))",
+        "conn.execute(_STATISTICS, (-1, -length, slot >> 32))",
         "pass",
         "a forget leaves the counters as they were",
     ),

@@ -22,10 +22,10 @@ def hurt(tmp_path: Path, statement: str) -> None:
 def test_doctor_looks_repairs_and_says_what_it_did(keyfold: Any, saved: Any, tmp_path: Path) -> None:
     saved("one", topic="k")
     assert keyfold("doctor").code == 0
-    hurt(tmp_path, "DELETE FROM unindexed; UPDATE namespaces SET next_seq = 0")
+    hurt(tmp_path, "UPDATE namespaces SET indexed = 2")
     answer = keyfold("doctor")
     assert (answer.code, answer.err) == (1, "")
-    assert answer.out.startswith("sqlite: 3 faults found\n")
+    assert answer.out.startswith("sqlite: 2 faults found\n")
     assert "fault  index: 1 records that no search finds (id 1)\n" in answer.out
     assert answer.out.endswith("keyfold doctor --repair makes again what can be made again\n")
     assert keyfold("doctor").out == answer.out, "looking repairs nothing"

@@ -48,7 +48,8 @@ def check_agreement(folder: Path) -> None:
     """Rows, index and statistics say the same, and SQLite finds no fault in the file."""
     assert sql(folder, "PRAGMA integrity_check") == [("ok",)]
     sql(folder, "INSERT INTO words (words) VALUES ('integrity-check')")
-    indexed = "space < 8 AND slot NOT IN (SELECT slot FROM unindexed WHERE stale = 0)"
+    settled = "(SELECT num << 32 | indexed FROM namespaces WHERE num = ns)"
+    indexed = f"space < 8 AND slot <= {settled} AND slot NOT IN (SELECT slot FROM unindexed WHERE stale = 0)"
     rows = sql(folder, f"SELECT slot FROM records WHERE {indexed} ORDER BY slot")
     assert sql(folder, "SELECT id FROM words_docsize ORDER BY id") == rows
     counted = f"SELECT ns, count(*), sum(length) FROM records WHERE {indexed} GROUP BY ns ORDER BY ns"
@@ -59,6 +60,11 @@ def check_agreement(folder: Path) -> None:
     ]
     waiting = "SELECT max(n) FROM (SELECT count(*) AS n FROM unindexed GROUP BY slot >> 32)"
     assert (sql(folder, waiting)[0][0] or 0) < BATCH
+    new = f"SELECT max(n) FROM (SELECT count(*) AS n FROM records WHERE slot > {settled} GROUP BY ns)"
+    assert (sql(folder, new)[0][0] or 0) < BATCH
+    assert sql(
+        folder, f"SELECT count(*) FROM unindexed JOIN records USING (slot) WHERE slot > {settled}"
+    ) == [(0,)]
 
 
 def start(script: str, *arguments: object) -> subprocess.Popen[str]:

@@ -105,7 +105,8 @@ DAMAGES = [
     Damage("DELETE FROM meta WHERE name = 'last_id'", "counters", "last_id is missing"),
     Damage("DELETE FROM meta WHERE name = 'forgets'", "counters", "forgets is missing"),
     Damage("UPDATE meta SET value = 'x' WHERE name = 'erased'", "counters", "erased is missing or no number"),
-    Damage("UPDATE namespaces SET next_seq = 5 WHERE num = 1", "counters", "1 users whose next record"),
+    Damage("UPDATE namespaces SET indexed = 5 WHERE num = 1", "index", "words of 27 records that it takes for new"),
+    Damage("UPDATE namespaces SET indexed = indexed + 3 WHERE num = 1", "index", "3 records that no search finds"),
     Damage("UPDATE namespaces SET docs = docs + 1 WHERE num = 1", "counters", "scores are off"),
     Damage("UPDATE namespaces SET tokens = tokens - 1 WHERE num = 2", "counters", "scores are off"),
     Damage("UPDATE sqlite_sequence SET seq = 1", "counters", "given out twice"),
@@ -116,9 +117,9 @@ DAMAGES = [
     Damage("DROP TABLE marks", "tables", "table marks is missing"),
     Damage("INSERT INTO unindexed VALUES (77, 0)", "notes", "1 notes of records that are not there"),
     Damage("INSERT INTO unindexed SELECT slot, 0 FROM records WHERE space = 8", "notes", "1 notes of records"),
+    Damage("INSERT INTO unindexed SELECT max(slot), 0 FROM records WHERE ns = 1", "notes", "1 notes of records"),
     Damage(f"INSERT INTO unindexed VALUES ({INDEXED}, 0)", "notes", "do not say truly"),
     Damage("UPDATE unindexed SET stale = 1 - stale", "notes", "do not say truly"),
-    Damage("DELETE FROM unindexed WHERE stale = 0", "index", "records that no search finds"),
     Damage(f"DELETE FROM words WHERE rowid = {INDEXED}", "index", "1 records that no search finds"),
     Damage("INSERT INTO words (rowid, text) VALUES (77, 'ghost')", "index", "words of 1 records that are not there"),
     Damage(f"UPDATE records SET content = content || ' more' WHERE slot = {INDEXED}", "index", "not those of their text"),
@@ -397,7 +398,7 @@ def test_a_desynchronised_index_never_blocks_a_delete_or_a_save(store: str) -> N
 
 
 def test_an_interrupted_repair_changes_nothing(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    hurt(store, "DELETE FROM unindexed WHERE stale = 0; UPDATE namespaces SET next_seq = 5 WHERE num = 1")
+    hurt(store, "DELETE FROM unindexed; UPDATE namespaces SET indexed = indexed + 3 WHERE num = 1")
     before = examine(store)
 
     def fails(*_: object, **__: object) -> None:

@@ -20,7 +20,7 @@ def test_a_batch_of_new_records_is_in_the_index_at_once(tmp_path: Path) -> None:
     engine.store_many([note(f"k{number}", f"apple {number}") for number in MANY])
     assert engine.search(SearchQuery(USER, "apple")).total == len(MANY)
     engine.close()
-    assert sql(tmp_path, "SELECT count(*) FROM unindexed") == [(0,)]
+    assert sql(tmp_path, "SELECT indexed FROM namespaces") == [(len(MANY),)]
     check_agreement(tmp_path)
 
 
@@ -28,7 +28,7 @@ def test_a_short_batch_waits_for_the_index_as_single_saves_do(tmp_path: Path) ->
     engine = opened(tmp_path)
     engine.store_many([note(f"k{number}", "apple") for number in range(bulk.WORTH - 1)])
     engine.close()
-    assert sql(tmp_path, "SELECT count(*) FROM unindexed") == [(bulk.WORTH - 1,)]
+    assert sql(tmp_path, "SELECT count(*), (SELECT indexed FROM namespaces) FROM words_docsize") == [(0, 0)]
     check_agreement(tmp_path)
 
 

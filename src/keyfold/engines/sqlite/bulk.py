@@ -37,11 +37,6 @@ _HELD: Final = (
 _ALIKE: Final = (
     "SELECT folded FROM records INDEXED BY records_folded WHERE folded IN (SELECT value FROM json_each(?))"
 )
-_ALLOCATE: Final = f"UPDATE namespaces SET next_seq = next_seq + ?2 WHERE name = ?1 RETURNING num << 32 | next_seq, {write.NEXT_ID}"
-_FIRST: Final = (
-    "INSERT INTO namespaces (name, next_seq, docs, tokens) VALUES (?, ?, 0, 0) "
-    f"RETURNING num << 32 | next_seq, {write.NEXT_ID}"
-)
 
 Address = tuple[str, int, str]
 
@@ -251,7 +246,8 @@ def _write(conn: apsw.Connection, run: _Run, receipts: list[Receipt | None], kee
     conn.executemany(index.INSERT, sorted(words))
     conn.executemany(write.PAST, past)
     conn.executemany(write.MARK, marks)
-    conn.executemany(index.STATISTICS, [(docs[num], counted[num], num) for num in docs])
+    numbers = dict.fromkeys([slot >> 32 for slot in slots.values()])
+    conn.executemany(index.SETTLE, [(docs[num], counted[num], num) for num in numbers])
     _use_sessions(conn, run.new, slots)
 
 
@@ -259,13 +255,11 @@ def _allocate(conn: apsw.Connection, new: Sequence[_New]) -> tuple[dict[str, int
     """The first slot for each namespace, and the first id."""
     slots: dict[str, int] = {}
     number = 0
-    for namespace, size in Counter([item.intent.namespace for item in new]).items():
-        rows: Rows = conn.execute(_ALLOCATE, (namespace, size)).fetchall()
-        if not rows:
-            first: Rows = conn.execute(_FIRST, (namespace, size)).fetchall()
-            rows = first
-        slots[namespace] = rows[0][0] - size + 1
-        number = rows[0][1]
+    for namespace in dict.fromkeys([item.intent.namespace for item in new]):
+        last, indexed, number = write.allocate(conn, namespace)
+        if last > indexed:  # what is indexed ends without a gap
+            index.flush(conn, last >> 32)
+        slots[namespace] = last + 1
     return slots, number
 
 

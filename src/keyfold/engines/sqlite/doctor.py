@@ -173,7 +173,7 @@ _COUNTED: Final = {
     "records": "SELECT count(*) FROM records WHERE space < 8",
     "sessions": "SELECT count(*) FROM records WHERE space >= 8",
     "revisions": "SELECT count(*) FROM revisions",
-    "waiting_for_index": "SELECT count(*) FROM unindexed",
+    "waiting_for_index": f"SELECT (SELECT count(*) FROM unindexed) + (SELECT count(*) {checks.NEW})",
 }
 
 CHECKS: Final[tuple[Callable[[Look], Iterator[Finding]], ...]] = (

@@ -28,14 +28,20 @@ ORPHANED_KEYS: Final = (
     "OR (ns <> 0 AND NOT EXISTS (SELECT 1 FROM namespaces n WHERE n.num = idempotency.ns))"
 )
 ORPHANED_MARKS: Final = "FROM marks WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.slot = marks.slot)"
+_SETTLED: Final = "(n.num << 32 | n.indexed)"
+# What no note is needed of: the new records, above all that was indexed.
+NEW: Final = f"FROM namespaces n JOIN records r ON r.slot BETWEEN {_SETTLED} + 1 AND n.num << 32 | 0xffffffff WHERE r.space < 8"
 ORPHANED_NOTES: Final = (
-    "FROM unindexed WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.slot = unindexed.slot AND r.space < 8)"
+    "FROM unindexed WHERE NOT EXISTS (SELECT 1 FROM records r JOIN namespaces n ON n.num = r.ns "
+    f"WHERE r.slot = unindexed.slot AND r.space < 8 AND r.slot <= {_SETTLED})"
 )
-_HELD: Final = "r.space < 8 AND NOT EXISTS (SELECT 1 FROM unindexed u WHERE u.slot = r.slot AND u.stale = 0)"
+_HELD: Final = (
+    f"r.space < 8 AND r.slot <= {_SETTLED} "
+    "AND NOT EXISTS (SELECT 1 FROM unindexed u WHERE u.slot = r.slot AND u.stale = 0)"
+)
 _IN_INDEX: Final = "EXISTS (SELECT 1 FROM words_docsize d WHERE d.id = {})"
 _COUNTERS: Final = (
-    "SELECT n.num, n.next_seq, n.docs, n.tokens, "
-    "(SELECT max(slot) FROM records WHERE slot BETWEEN n.num << 32 AND n.num << 32 | 0xffffffff) & 0xffffffff, "
+    "SELECT n.docs, n.tokens, "
     f"(SELECT count(*) FROM records r WHERE r.ns = n.num AND {_HELD}), "
     f"(SELECT ifnull(sum(length), 0) FROM records r WHERE r.ns = n.num AND {_HELD}) FROM namespaces n"
 )
@@ -108,13 +114,9 @@ def check_counters(look: Look) -> Iterator[Finding]:
     for name, _ in schema.META:
         if not isinstance(held.get(name), int):
             yield fault("counters", f"the counter {name} is missing or no number", remedy="counters")
-    behind = statistics = 0
-    for _, next_seq, docs, tokens, highest, true_docs, true_tokens in look.conn.execute(_COUNTERS):
-        behind += highest is not None and next_seq < highest
+    statistics = 0
+    for docs, tokens, true_docs, true_tokens in look.conn.execute(_COUNTERS):
         statistics += (docs, tokens) != (true_docs, true_tokens)
-    if behind:
-        problem = f"{behind:,} users whose next record would take the place of one that is there"
-        yield fault("counters", problem, count=behind, remedy="counters")
     if statistics:
         problem = f"{statistics:,} users whose counts of indexed records and words are wrong: scores are off"
         yield fault("counters", problem, count=statistics, remedy="words")
@@ -146,7 +148,7 @@ def check_notes(look: Look) -> Iterator[Finding]:
     """The notes of what is not indexed yet."""
     number = _number(look.conn, f"SELECT count(*) {ORPHANED_NOTES}")
     if number:
-        problem = f"{number:,} notes of records that are not there or are not indexed"
+        problem = f"{number:,} notes of records that are not there or need none"
         yield fault("notes", problem, count=number, remedy="notes")
     held = _IN_INDEX.format("u.slot")
     wrong = f"SELECT r.id FROM unindexed u JOIN records r ON r.slot = u.slot WHERE r.space < 8 AND u.stale <> {held}"
@@ -159,11 +161,20 @@ def check_notes(look: Look) -> Iterator[Finding]:
 def check_index(look: Look) -> Iterator[Finding]:
     """The word index's own list of rows against the records."""
     noted = "EXISTS (SELECT 1 FROM unindexed u WHERE u.slot = r.slot)"
-    missing = f"SELECT id FROM records r WHERE r.space < {SESSION_SPACE} AND NOT {noted} AND NOT {_IN_INDEX.format('r.slot')}"
+    settled = (
+        f"r.space < {SESSION_SPACE} AND r.slot <= (SELECT {_SETTLED} FROM namespaces n WHERE n.num = r.ns)"
+    )
+    missing = f"SELECT id FROM records r WHERE {settled} AND NOT {noted} AND NOT {_IN_INDEX.format('r.slot')}"
     ids = [row[0] for row in look.conn.execute(missing)]
     if ids:
         problem = f"{len(ids):,} records that no search finds{named(ids)}"
         yield fault("index", problem, count=len(ids), remedy="words")
+    number = _number(look.conn, f"SELECT count(*) {NEW} AND {_IN_INDEX.format('r.slot')}")
+    if number:
+        problem = (
+            f"it holds words of {number:,} records that it takes for new: they would be put into it twice"
+        )
+        yield fault("index", problem, count=number, remedy="words")
     ghosts = (
         f"SELECT count(*) FROM words_docsize d WHERE NOT EXISTS "
         f"(SELECT 1 FROM records r WHERE r.slot = d.id AND r.space < {SESSION_SPACE})"

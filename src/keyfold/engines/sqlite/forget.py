@@ -83,7 +83,7 @@ def select(conn: apsw.Connection, selector: Selector, now: Any) -> Chosen:
     unnamed: set[int] = set()
     ref = selector.ref
     named = ref.namespace if ref is not None else selector.namespace
-    for name, num, _, _ in places(conn, named, "exact" if ref is not None else selector.reach):
+    for name, num, *_ in places(conn, named, "exact" if ref is not None else selector.reach):
         if selector.everything:
             numbers.append(num)
             rows: Any = conn.execute(f"{_ROW} r.slot BETWEEN ? AND ?", namespace_slots(num))

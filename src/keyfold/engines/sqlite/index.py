@@ -1,11 +1,12 @@
 """The word index, which is written in batches: one write of FTS5 costs as much as all else of a save.
 
-A save of a short text only notes its slot in `unindexed`; every BATCH-th of a namespace puts them all into the
-index, in its own transaction. A search reads what is noted from the records themselves, so that it is never
-behind (see search.py). A long text is indexed at once, by tokens made before the write lock was taken.
+A save of a short text leaves the index alone. What waits for it follows from the slots: those above the namespace's
+`indexed` are new; a record below that was rewritten is noted in `unindexed`, where `stale` says that the index
+still holds its earlier state. Every BATCH-th of a kind puts all that waits into the index, in its own transaction.
+A search reads what waits from the records themselves, so that it is never behind (see search.py). A long text
+is indexed at once, with all that waits, by tokens made before the write lock was taken.
 
-`stale` says that the index still holds an earlier state of the record. `records.length` and the namespace's
-`docs` and `tokens` are those of what the index holds.
+`records.length` and the namespace's `docs` and `tokens` are those of what the index holds.
 """
 
 from __future__ import annotations
@@ -17,18 +18,31 @@ import apsw
 
 from keyfold.contract.indexed_text import indexed_text
 from keyfold.contract.intents import Intent
-from keyfold.engines.sqlite.rows import RECORD, Rows, namespace_slots, record_of
+from keyfold.engines.sqlite.rows import RECORD, SESSION_SPACE, Rows, namespace_slots, record_of
 from keyfold.model import OBSERVATION, SESSION, UNSET, Record
 from keyfold.text.tokens import TOKENIZER_VERSION, joined_tokens
 
 BATCH: Final = 16
 SHORT: Final = 4096  # characters; longer texts are indexed at once
 
-_NOTE: Final = "INSERT OR IGNORE INTO unindexed (slot, stale) VALUES (?, ?)"
+# The highest slot of a namespace's records, or of all that was ever indexed there: the next one is above it.
+LAST_SLOT: Final = (
+    "max(num << 32 | indexed, ifnull((SELECT max(slot) FROM records "
+    "WHERE slot BETWEEN num << 32 AND num << 32 | 0xffffffff), 0))"
+)
+_NOTE: Final = (
+    "INSERT OR IGNORE INTO unindexed (slot, stale) "
+    "SELECT ?1, 1 FROM namespaces WHERE num = ?1 >> 32 AND num << 32 | indexed >= ?1"
+)
+_IS_SETTLED: Final = "SELECT 1 FROM namespaces WHERE num = ?1 >> 32 AND num << 32 | indexed >= ?1"
 _HOW_MANY: Final = "SELECT count(*) FROM unindexed WHERE slot BETWEEN ? AND ?"
-_NOTED: Final = (
+# In the order of slots: FTS5 writes a segment for each step back.
+_WAITING: Final = (
     f"SELECT {RECORD}, u.slot, u.stale, r.length FROM unindexed u CROSS JOIN records r ON r.slot = u.slot "
-    "WHERE u.slot BETWEEN ? AND ?"
+    "WHERE u.slot BETWEEN ?1 << 32 AND ?1 << 32 | 0xffffffff UNION ALL "
+    f"SELECT {RECORD}, r.slot, 0, 0 FROM namespaces n CROSS JOIN records r "
+    "ON r.slot BETWEEN (n.num << 32 | n.indexed) + 1 AND n.num << 32 | 0xffffffff "
+    f"WHERE n.num = ?1 AND r.space < {SESSION_SPACE}"
 )
 _UNNOTE: Final = "DELETE FROM unindexed WHERE slot = ? RETURNING stale"
 _UNNOTE_ONE: Final = "DELETE FROM unindexed WHERE slot = ?"
@@ -36,11 +50,12 @@ _UNNOTE_ALL: Final = "DELETE FROM unindexed WHERE slot BETWEEN ? AND ?"
 INSERT: Final = "INSERT INTO words (rowid, text) VALUES (?, ?)"
 _DELETE: Final = "DELETE FROM words WHERE rowid = ?"
 _LENGTH: Final = "UPDATE records SET length = ? WHERE slot = ?"
-STATISTICS: Final = "UPDATE namespaces SET docs = docs + ?, tokens = tokens + ? WHERE num = ?"
+SETTLE: Final = f"UPDATE namespaces SET docs = docs + ?, tokens = tokens + ?, indexed = {LAST_SLOT} & 0xffffffff WHERE num = ?"
+_STATISTICS: Final = "UPDATE namespaces SET docs = docs + ?, tokens = tokens + ? WHERE num = ?"
 _START_OVER: Final = (
     "INSERT INTO words (words) VALUES ('delete-all')",
     "UPDATE records SET length = 0",
-    "UPDATE namespaces SET docs = 0, tokens = 0",
+    f"UPDATE namespaces SET docs = 0, tokens = 0, indexed = {LAST_SLOT} & 0xffffffff",
     "INSERT OR REPLACE INTO unindexed SELECT slot, 0 FROM records WHERE space < 8",
 )
 
@@ -74,40 +89,36 @@ def prepare(intent: Intent, *, short: bool = False) -> Tokens | None:
     return Tokens(indexed_text(intent.title, content, topic, intent.tags or ()))
 
 
-def add(conn: apsw.Connection, slot: int, record: Record, prepared: Tokens | None) -> None:
-    """Have a new record found. It was inserted with length 0."""
-    if len(record.content) <= SHORT:
-        _note(conn, slot, 0)
-    else:
-        _put(conn, slot, held=False, length=0, tokens=_tokens(record, prepared))
+def add(conn: apsw.Connection, slot: int, record: Record, prepared: Tokens | None, waiting: int) -> None:
+    """Have a new record found. It was inserted with length 0; `waiting` slots, its own among them, are not indexed."""
+    if len(record.content) > SHORT or waiting >= BATCH:
+        flush(conn, slot >> 32, slot, prepared)
 
 
-def change(conn: apsw.Connection, slot: int, record: Record, length: int, prepared: Tokens | None) -> None:
-    """Have a record found by its new text; `length` is that of the text that the index holds."""
-    if len(record.content) <= SHORT:
-        _note(conn, slot, 1)
-        return
-    noted: Rows = conn.execute(_UNNOTE, (slot,)).fetchall()
-    held = bool(noted[0][0]) if noted else True
-    _put(conn, slot, held=held, length=length, tokens=_tokens(record, prepared))
+def change(conn: apsw.Connection, slot: int, record: Record, prepared: Tokens | None) -> None:
+    """Have a record found by its new text."""
+    conn.execute(_NOTE, (slot,))
+    noted = conn.changes()
+    if len(record.content) > SHORT or (noted and _noted(conn, slot) >= BATCH):
+        flush(conn, slot >> 32, slot, prepared)
 
 
 def drop(conn: apsw.Connection, slot: int, length: int) -> None:
     """Take a record out of the index."""
     noted: Rows = conn.execute(_UNNOTE, (slot,)).fetchall()
-    if not noted or noted[0][0]:
+    if noted[0][0] if noted else conn.execute(_IS_SETTLED, (slot,)).fetchall():
         conn.execute(_DELETE, (slot,))
-        conn.execute(STATISTICS, (-1, -length, slot >> 32))
+        conn.execute(_STATISTICS, (-1, -length, slot >> 32))
 
 
-def flush(conn: apsw.Connection, num: int) -> None:
-    """Index all that is noted of a namespace."""
-    slots = namespace_slots(num)
+def flush(conn: apsw.Connection, num: int, at: int = 0, prepared: Tokens | None = None) -> None:
+    """Index all that waits in a namespace. `prepared` is of the text at the slot `at`, unless a field was kept there."""
     docs = tokens = 0
-    noted: Rows = conn.execute(_NOTED, slots).fetchall()
-    for row in noted:
+    waiting: Rows = conn.execute(_WAITING, (num,)).fetchall()
+    for row in waiting:
         slot, stale, length = row[-3:]
-        made = Tokens(text_of(record_of(row, "")))
+        text = text_of(record_of(row, ""))
+        made = prepared if slot == at and prepared is not None and prepared.text == text else Tokens(text)
         if stale:
             conn.execute(_DELETE, (slot,))
         else:
@@ -115,8 +126,8 @@ def flush(conn: apsw.Connection, num: int) -> None:
         conn.execute(INSERT, (slot, made.joined))
         conn.execute(_LENGTH, (made.count, slot))
         tokens += made.count - length
-    conn.execute(STATISTICS, (docs, tokens, num))
-    conn.execute(_UNNOTE_ALL, slots)
+    conn.execute(SETTLE, (docs, tokens, num))
+    conn.execute(_UNNOTE_ALL, namespace_slots(num))
 
 
 def is_current(conn: apsw.Connection) -> bool:
@@ -139,22 +150,6 @@ def rebuild(conn: apsw.Connection, without: Iterable[int] = ()) -> None:
     conn.execute("UPDATE meta SET value = ? WHERE name = 'tokenizer'", (TOKENIZER_VERSION,))
 
 
-def _note(conn: apsw.Connection, slot: int, stale: int) -> None:
-    conn.execute(_NOTE, (slot, stale))
+def _noted(conn: apsw.Connection, slot: int) -> int:
     count: Rows = conn.execute(_HOW_MANY, namespace_slots(slot >> 32)).fetchall()
-    if count[0][0] >= BATCH:
-        flush(conn, slot >> 32)
-
-
-def _put(conn: apsw.Connection, slot: int, *, held: bool, length: int, tokens: Tokens) -> None:
-    if held:
-        conn.execute(_DELETE, (slot,))
-    conn.execute(INSERT, (slot, tokens.joined))
-    conn.execute(_LENGTH, (tokens.count, slot))
-    conn.execute(STATISTICS, (0 if held else 1, tokens.count - length, slot >> 32))
-
-
-def _tokens(record: Record, prepared: Tokens | None) -> Tokens:
-    """What was prepared, unless the record kept a title, tags or content that the intent did not pass."""
-    text = text_of(record)
-    return prepared if prepared is not None and prepared.text == text else Tokens(text)
+    return int(count[0][0])

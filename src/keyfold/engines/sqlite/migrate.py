@@ -28,6 +28,8 @@ Step = Callable[[apsw.Connection], None]
 
 def _to_2(conn: apsw.Connection) -> None:
     conn.execute(schema.MARKS)
+    # It was the last sequence number given out. What was not indexed of those before it is noted in `unindexed`.
+    conn.execute("ALTER TABLE namespaces RENAME COLUMN next_seq TO indexed")
 
 
 # Version -> what makes the next one of it, in the caller's transaction and without setting the version.
@@ -35,7 +37,8 @@ def _to_2(conn: apsw.Connection) -> None:
 STEPS: Final[dict[int, Step]] = {1: _to_2}
 
 _UNINDEXED: Final = (
-    "SELECT count(*) FROM records r WHERE r.space < 8 "
+    "SELECT count(*) FROM namespaces n JOIN records r "
+    "ON r.slot BETWEEN n.num << 32 AND n.num << 32 | n.indexed WHERE r.space < 8 "
     "AND NOT EXISTS (SELECT 1 FROM unindexed u WHERE u.slot = r.slot) "
     "AND NOT EXISTS (SELECT 1 FROM words_docsize d WHERE d.id = r.slot)"
 )

@@ -16,9 +16,10 @@ from keyfold.model import Reach
 
 LIVE: Final = "(r.expires_at IS NULL OR r.expires_at > ?)"
 _READABLE: Final = tuple(range(SESSION_SPACE))
-_RANK: Final = "SELECT name, num, docs, tokens FROM namespaces WHERE "
+_RANK: Final = "SELECT name, num, docs, tokens, indexed FROM namespaces WHERE "
 
-Place = tuple[str, int, int, int]  # a namespace: name, number, records indexed, their tokens
+# A namespace: name, number, records indexed, their tokens, up to which sequence number.
+Place = tuple[str, int, int, int, int]
 
 
 def places(conn: apsw.Connection, namespace: str, reach: Reach) -> list[Place]:

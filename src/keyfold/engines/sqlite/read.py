@@ -105,7 +105,7 @@ def count(conn: apsw.Connection, namespace: str, reach: Reach, clock: Clock) -> 
     by_type: dict[str, int] = {}
     total = keyed = pinned = revisions = 0
     times: list[int] = []
-    for _, num, _, _ in places(conn, namespace, reach):
+    for _, num, *_ in places(conn, namespace, reach):
         for row in conn.execute(_COUNTS, (num << 32, num << 32 | 0xFFFF_FFFF, now)):
             space, type_, number, pins, states, oldest, newest = row
             kind, minted = SPACES[space]

@@ -33,10 +33,6 @@ _RAISE_REVISION: Final = (
     "WHERE v.slot = records.slot), 0)) WHERE revision < 1 OR revision <= "
     "ifnull((SELECT max(v.revision) FROM revisions v WHERE v.slot = records.slot), 0)"
 )
-_HIGHEST: Final = (
-    "(SELECT ifnull(max(slot) & 0xffffffff, 0) FROM records WHERE slot BETWEEN namespaces.num << 32 "
-    "AND namespaces.num << 32 | 0xffffffff)"
-)
 
 
 class _Spoilt(Exception):
@@ -238,9 +234,6 @@ def _counters(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
         yield f"set the counter {name} to {number:,}"
         if name == "last_id":
             yield "what it was is not known: an id of a record that was forgotten could be issued again"
-    conn.execute(f"UPDATE namespaces SET next_seq = {_HIGHEST} WHERE next_seq < {_HIGHEST}")
-    if conn.changes():
-        yield f"set the counter of {conn.changes():,} users above their records"
     yield from _numbers(conn)
 
 

@@ -25,12 +25,12 @@ MAX_ID: Final = (1 << 63) - 1
 
 _NUMBERS: Final = {space: number for number, space in enumerate(SPACES)}
 
-# What `record_of` reads, in this order; SLOT and LENGTH follow where a write needs them.
+# What `record_of` reads, in this order; SLOT follows where it is needed.
 RECORD: Final = (
     "r.id, r.space, r.key, r.type, r.title, r.content, r.metadata, r.tags, r.session, r.revision, r.hash, "
     "r.created_at, r.updated_at, r.expires_at, r.pinned, r.taint, r.observed_at"
 )
-SPACE, REVISIONS, UPDATED, EXPIRES, SLOT, LENGTH = 1, 9, 12, 13, 17, 18
+SPACE, REVISIONS, UPDATED, EXPIRES, SLOT = 1, 9, 12, 13, 17
 REVISION: Final = (
     "revision, content, title, type, metadata, tags, session, written_at, hash, pinned, expires_at"
 )

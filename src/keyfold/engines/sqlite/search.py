@@ -25,6 +25,7 @@ from keyfold.engines.sqlite.narrow import Narrowing, Place, places
 from keyfold.engines.sqlite.rows import (
     RECORD,
     REVISIONS,
+    SESSION_SPACE,
     SLOT,
     SPACE,
     UPDATED,
@@ -54,9 +55,11 @@ _AT_SLOTS: Final = (
     "SELECT r.slot, r.id, r.updated_at, r.revision, r.length, {passes}, NULL {more} "
     "FROM json_each(?) CROSS JOIN records r ON r.slot = json_each.value"
 )
-_UNINDEXED: Final = (
+_UNINDEXED: Final = (  # see index.py
     f"SELECT u.slot, u.stale, r.length, {{passes}}, {RECORD} "
-    "FROM unindexed u CROSS JOIN records r ON r.slot = u.slot WHERE u.slot BETWEEN ? AND ?"
+    "FROM unindexed u CROSS JOIN records r ON r.slot = u.slot WHERE u.slot BETWEEN ? AND ? UNION ALL "
+    f"SELECT r.slot, 0, r.length, {{passes}}, {RECORD} "
+    f"FROM records r WHERE r.slot BETWEEN ? AND ? AND r.space < {SESSION_SPACE}"
 )
 _BY_SLOT: Final = f"SELECT {RECORD} FROM records r WHERE r.slot = ?"
 _NEWEST: Final = (
@@ -180,7 +183,7 @@ def _ranked(
     conn: apsw.Connection, hits: Hits, units: Sequence[Unit], narrowing: Narrowing, place: Place
 ) -> list[_Match]:
     """The matches in one namespace, scored by its own statistics. Words are counted before the filter."""
-    name, num, docs, tokens = place
+    name, num, docs, tokens, _ = place
     fresh, unindexed = _unindexed(conn, hits, units, narrowing, place)
     rows, profiles = _matching_rows(conn, hits, units, narrowing, num)
     if unindexed:  # their rows in the index are of an earlier state, or none
@@ -207,7 +210,9 @@ def _unindexed(
     """The records that wait to be indexed, as rows like those of the index with what each holds; and by slot
     whether the index holds an earlier state, the length of that, and the length now."""
     sql = _UNINDEXED.format(passes=narrowing.sql)
-    waiting: Rows = conn.execute(sql, (*narrowing.values, *namespace_slots(place[1]))).fetchall()
+    first, last = namespace_slots(place[1])
+    values = (*narrowing.values, first, last, *narrowing.values, (first | place[4]) + 1, last)
+    waiting: Rows = conn.execute(sql, values).fetchall()
     if not waiting:
         return [], {}
     owner = {token: number for number, unit in enumerate(units) for token in unit}

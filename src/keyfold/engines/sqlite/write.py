@@ -30,7 +30,6 @@ from keyfold.contract.intents import Intent, SessionLapsed, SessionUse
 from keyfold.contract.ulid import ulid
 from keyfold.engines.sqlite.rows import (
     EXPIRES,
-    LENGTH,
     RECORD,
     SESSION_SPACE,
     SLOT,
@@ -51,7 +50,7 @@ from keyfold.engines.sqlite.rows import (
 from keyfold.errors import NotFound
 from keyfold.model import ACTIVE, SESSION, UNSET, Receipt, Record
 
-_HELD: Final = f"SELECT {RECORD}, r.slot, r.length FROM records r WHERE "
+_HELD: Final = f"SELECT {RECORD}, r.slot FROM records r WHERE "
 _NS: Final = "(SELECT num FROM namespaces WHERE name = ?)"
 _BY_ADDRESS: Final = f"{_HELD} r.ns = {_NS} AND r.space = ? AND r.key = ?"
 _BY_ID: Final = f"{_HELD} r.id = ? AND r.ns = {_NS}"
@@ -64,12 +63,10 @@ _SIMILAR: Final = (
     f"SELECT slot, key, expires_at FROM records INDEXED BY records_folded WHERE folded = ? AND ns = {_NS}"
 )
 NEXT_ID: Final = "(SELECT 1 + max((SELECT value FROM meta WHERE name = 'last_id'), ifnull((SELECT max(id) FROM records), 0)))"
-_ALLOCATE: Final = (
-    f"UPDATE namespaces SET next_seq = next_seq + 1 WHERE name = ? RETURNING num << 32 | next_seq, {NEXT_ID}"
-)
+_LAST: Final = f"SELECT {index.LAST_SLOT}, num << 32 | indexed, {NEXT_ID} FROM namespaces WHERE name = ?"
 _FIRST: Final = (
-    "INSERT INTO namespaces (name, next_seq, docs, tokens) VALUES (?, 1, 0, 0) "
-    f"RETURNING num << 32 | next_seq, {NEXT_ID}"
+    "INSERT INTO namespaces (name, indexed, docs, tokens) VALUES (?, 0, 0, 0) "
+    f"RETURNING num << 32, num << 32, {NEXT_ID}"
 )
 INSERT: Final = f"INSERT INTO records VALUES ({', '.join('?' * 21)})"
 _REWRITE: Final = (
@@ -110,11 +107,11 @@ def store_one(
         if receipt is not None:
             return receipt
     held: Record | None = None
-    slot = length = 0
+    slot = 0
     row = _look_up(conn, intent)
     if row is not None:
         if row[EXPIRES] is None or row[EXPIRES] > micros:
-            held, slot, length = record_of(row, intent.namespace), row[SLOT], row[LENGTH]
+            held, slot = record_of(row, intent.namespace), row[SLOT]
         elif intent.mode != "update":
             remove(conn, ((row[SLOT], row[0]),))
     if held is None and intent.id is not None:
@@ -130,7 +127,7 @@ def store_one(
         return _create(conn, intent, decision, micros, keep, prepared)
     if held is None or decision.outcome == "deduped":
         return _deduped(conn, intent, decision, slot, micros)
-    return _rewrite(conn, intent, held, decision, slot, length, micros, keep, prepared)
+    return _rewrite(conn, intent, held, decision, slot, micros, keep, prepared)
 
 
 def _look_up(conn: apsw.Connection, intent: Intent) -> Row | None:
@@ -212,13 +209,14 @@ def _create(
         folded_key = folded_of(topic)
         folded = folded_hash(namespace, folded_key)
         similar = find_similar(conn, namespace, folded_key, folded, micros)
-    slot, number = _allocate(conn, namespace)
+    last, indexed, number = allocate(conn, namespace)
+    slot = last + 1
     conn.execute(INSERT, record_row(slot, number, record, folded))
     mark = mark_of(intent, record)
     if mark is not None:
         conn.execute(MARK, (slot, mark))
     if record.kind != SESSION:
-        index.add(conn, slot, record, prepared)
+        index.add(conn, slot, record, prepared, slot - indexed)
     if decision.past:
         _keep_past(conn, slot, decision, keep)
     if intent.session is not None and intent.mode != "load":
@@ -249,14 +247,17 @@ def find_similar(
     )
 
 
-def _allocate(conn: apsw.Connection, namespace: str) -> tuple[int, int]:
-    """A slot and a public id for a new record; its namespace is made when it is the first."""
-    rows: Rows = conn.execute(_ALLOCATE, (namespace,)).fetchall()
+def allocate(conn: apsw.Connection, namespace: str) -> tuple[int, int, int]:
+    """The last slot taken, the last that is indexed and the next public id; a namespace is made when it is the first.
+
+    Nothing is counted up: the row that is inserted takes its slot.
+    """
+    rows: Rows = conn.execute(_LAST, (namespace,)).fetchall()
     if not rows:
         first: Rows = conn.execute(_FIRST, (namespace,)).fetchall()
         rows = first
-    slot, number = rows[0]
-    return slot, number
+    last, indexed, number = rows[0]
+    return last, indexed, number
 
 
 def record_row(slot: int, number: int, record: Record, folded: int | None, length: int = 0) -> Row:
@@ -294,7 +295,6 @@ def _rewrite(
     held: Record,
     decision: Decision,
     slot: int,
-    length: int,
     micros: int,
     keep: int | None,
     prepared: index.Tokens | None,
@@ -324,7 +324,7 @@ def _rewrite(
     if record.kind != SESSION and (
         record.content != held.content or record.title != held.title or record.tags != held.tags
     ):
-        index.change(conn, slot, record, length, prepared)
+        index.change(conn, slot, record, prepared)
     _keep_past(conn, slot, decision, keep)
     if intent.session is not None and intent.mode != "load":
         use_session(conn, record.namespace, slot >> 32, intent.session, micros)
@@ -360,13 +360,13 @@ def use_session(conn: apsw.Connection, namespace: str, num: int, use: SessionUse
         # as far ahead as behind: one that lies in the far future is not joined when a session is looked for either
         if conn.execute(_OTHER_ALIVE, (num, since, 2 * micros - since)).fetchall():
             raise SessionLapsed(use.id)
-    slot, number = _allocate(conn, namespace)
+    last, _, number = allocate(conn, namespace)
     now = from_micros(micros)
     record = Record(
         "", namespace, SESSION, use.id, False, ACTIVE, "Session", "", {}, (), None, 1, "", now, now, None,
         False, "internal", None,
     )  # fmt: skip  # one line a field says less
-    row = record_row(slot, number, record, None)
+    row = record_row(last + 1, number, record, None)
     conn.execute(INSERT, (*row[:13], _EMPTY_HASH, *row[14:]))
 
 
