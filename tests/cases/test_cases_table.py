@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cases.broken import BREAKS
-from tests.cases.seen_failing import ROOT, named_after
+from tests.cases.seen_failing import ROOT, SOURCES, named_after
 
 PAGE = (ROOT / "docs" / "cases.md").read_text("utf-8")
 ROW = re.compile(r"^\| (C\d{3}) \| ([^|]+) \| ([^|]*) \| ([^|]*) ?\|$", re.MULTILINE)
@@ -59,3 +59,8 @@ def test_a_case_that_is_not_covered_says_why(state: str) -> None:
 
 def test_a_break_changes_something() -> None:
     assert all(broken.there != broken.instead and broken.words for broken in BREAKS.values())
+
+
+@pytest.mark.parametrize("case", BREAKS)
+def test_what_a_break_replaces_stands_in_the_sources(case: str) -> None:
+    assert BREAKS[case].there in (SOURCES / BREAKS[case].file).read_text("utf-8")
