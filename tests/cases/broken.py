@@ -406,6 +406,12 @@ BREAKS: Final[dict[str, Break]] = {
     "C082": Break(
         "portability/writer.py", "kinds=KINDS, order", "kinds=KINDS[:3], order", "no sessions in an export"
     ),
+    "C083": Break(
+        "engines/sqlite/engine.py",
+        "            self._only_read(str(refusal))\n            return None\n",
+        "            raise refusal from None\n",
+        "a store that cannot be written is refused",
+    ),
     "C084": Break(
         "contract/decide.py",
         "revision, created, updated = load.revision, load.created_at, load.updated_at",

@@ -18,6 +18,7 @@ from tests.conftest import SteppedClock
 from tests.mcp.common import Starter, said, talk
 from tests.mcp.conftest import server as server
 from tests.mcp.conftest import start as start
+from tests.modes import sealed
 
 BUILD = str(Path(keyfold.__file__).parents[1])  # the build under test, for processes of its own
 
@@ -136,6 +137,26 @@ def test_c082_the_export_of_one_user_holds_what_its_records_refer_to(
     assert (saved.session_id, target.mem_list("ben").total) == ("s1", 0)
     (session,) = target.mem_session_list(USER)
     assert (session.id, session.summary) == ("s1", "what it was about")
+
+
+def test_c083_a_store_that_cannot_be_written_is_exported_whole(
+    keyfold: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = tmp_path / "sealed"
+    folder.mkdir()
+    source = Memory.open(folder / "memory.db")
+    save(source, "one", topic_key="k", tags=["a"], session_id="s")
+    save(source, "two", topic_key="k", session_id="s")
+    save(source, "of ben", "ben")
+    whole = "".join(export(source.engine))
+    for closed in (False, True):  # with a log beside it that holds all of this, and without one
+        if closed:
+            source.close()
+        with sealed(folder):
+            done = keyfold("export", "--store", str(folder / "memory.db"))
+        assert (done.code, done.out, done.err) == (0, whole, "")
+    assert keyfold("import", "-", stdin=done.out).code == 0
+    assert keyfold("export").out == done.out
 
 
 def test_c084_a_row_of_last_year_keeps_its_times_and_where_it_came_from(

@@ -129,19 +129,6 @@ def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
     assert "upgrade" in message
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
-def test_a_read_only_file_or_folder_is_refused(tmp_path: Path) -> None:
-    opened(tmp_path).close()
-    (tmp_path / "store.db").chmod(0o400)
-    assert "read-only" in refused(tmp_path / "store.db")
-    (tmp_path / "store.db").chmod(0o600)
-    tmp_path.chmod(0o500)
-    try:
-        assert "read-only" in refused(tmp_path / "store.db")
-    finally:
-        tmp_path.chmod(0o700)
-
-
 def test_a_store_that_cannot_grow_says_the_disk_is_full_and_changes_nothing(tmp_path: Path) -> None:
     engine = opened(tmp_path)
     engine.store(note("k", "text"))

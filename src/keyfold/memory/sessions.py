@@ -17,7 +17,7 @@ from keyfold.contract.filters import Filter
 from keyfold.contract.intents import Idempotency, Intent, Query, Ref, SessionUse
 from keyfold.contract.keys import SUMMARY_OF
 from keyfold.contract.prepare import prepare
-from keyfold.errors import NotFound
+from keyfold.errors import NotFound, StoreError
 from keyfold.flow import Plan
 from keyfold.memory import checks
 from keyfold.memory.context import DEFAULT_BUDGET, render_context
@@ -126,6 +126,8 @@ def close_stale(user: str, alive_since: datetime, *, spare: str | None) -> Plan[
             yield from calls.store(_close_intent(record, facts, None))
         except NotFound:
             continue  # another process closed or forgot it first
+        except StoreError:
+            return  # it waits for a store that can be written: whoever goes on with a session only reads
 
 
 def _facts(record: Record, *, is_auto_generated: bool, ended_at: datetime) -> Plan[dict[str, Any]]:

@@ -29,6 +29,10 @@ _SYNCHRONOUS: Final = {"full": 2, "process": 1}
 _making = threading.Lock()
 
 
+class NotWritable(StoreError):
+    """The store can be read at the most. Its message is what every write is answered with."""
+
+
 def renew_lock() -> None:
     """A new lock in a forked child: the old one may have been held at the fork."""
     global _making
@@ -138,9 +142,33 @@ def open_writer(path: str, durability: str, name: str | None = None) -> apsw.Con
         except BaseException:
             conn.close()
             raise
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
+        why = unwritable(path)
+        raise (read_only(name, why) if why else translated(error, path, name)) from None
     except FAULTS as error:
         raise translated(error, path, name) from None
     return conn
+
+
+def unwritable(path: str) -> str:
+    """Why the file of a store, or the folder of its log, cannot be written; empty where the system sees no reason."""
+    file = os.path.realpath(path)
+    by_whom = os.access in os.supports_effective_ids
+    for what, where in (("the file", file), ("the folder", str(Path(file).parent))):
+        if Path(where).exists() and not os.access(where, os.W_OK, effective_ids=by_whom):
+            with suppress(OSError, AttributeError):  # not every system has it
+                if os.statvfs(where).f_flag & os.ST_RDONLY:
+                    return "its file system is mounted read-only"
+            return f"this process may not write {what}"
+    return ""
+
+
+def read_only(name: str, why: str) -> NotWritable:
+    """The refusal of every write to a store that can only be read."""
+    return NotWritable(
+        f"{name} is read-only ({why}): make the file and its folder writable and open it again, or write to a "
+        "copy (keyfold backup FILE). Nothing was changed"
+    )
 
 
 def open_reader(path: str) -> apsw.Connection:
@@ -156,7 +184,7 @@ def _take_up(conn: apsw.Connection, path: str, durability: str, name: str) -> No
     conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(Path(f"{path}-wal").exists()))
     conn.set_busy_timeout(BUSY)
     if conn.readonly("main"):
-        raise StoreError(f"{name} is read-only: make it writable or choose another path")
+        raise read_only(name, unwritable(path) or "the system does not let it be written")
     stands = _stands(conn, name)
     if not stands:
         conn.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")  # of a file without pages; no other takes it

@@ -7,6 +7,7 @@ file that the engine refuses (a damaged one, above all) is what it is for.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +19,13 @@ import keyfold.engines.sqlite.doctor_checks as checks
 import keyfold.engines.sqlite.doctor_pages as pages
 import keyfold.engines.sqlite.doctor_texts as texts
 import keyfold.engines.sqlite.forget as forget
+import keyfold.engines.sqlite.readonly as readonly
 import keyfold.engines.sqlite.schema as schema
 from keyfold.clock import Clock, system_clock, to_micros
-from keyfold.engines.sqlite.connect import BUSY, translated
+from keyfold.engines.sqlite.connect import BUSY, absolute, translated, unwritable
 from keyfold.engines.sqlite.findings import Finding, Look, fault, note
 from keyfold.engines.sqlite.rows import Rows
-from keyfold.errors import NotFound, StoreError
+from keyfold.errors import NotFound, StoreError, Unavailable
 from keyfold.model import Model
 
 SHOWN: Final = 20  # lines of SQLite's own
@@ -48,8 +50,21 @@ def examine(path: str, *, quick: bool = False, clock: Clock = system_clock) -> D
 
     NotFound when there is no file, StoreError for one that is none of ours or of a newer version.
     """
+    _check_file(path)
+    why = unwritable(path)
+    if not why:
+        return _examined(path, opened, quick, clock)
+    file = os.path.realpath(absolute(path))
+    seen = readonly.look(file)
+    found = _examined(path, lambda _: _sealed(seen[0], file, path), quick, clock)
+    if readonly.look(file) != seen:
+        raise Unavailable(f"{path:.300} was changed by another process while it was looked over: try again")
+    return Diagnosis(found.facts, (*found.findings, note("file", f"it is read-only: {why}")))
+
+
+def _examined(path: str, open_it: Callable[[str], apsw.Connection], quick: bool, clock: Clock) -> Diagnosis:
     try:
-        conn = opened(path)
+        conn = open_it(path)
     except apsw.NotADBError:
         return Diagnosis(
             {"bytes": _size(path)},
@@ -73,11 +88,6 @@ def examine(path: str, *, quick: bool = False, clock: Clock = system_clock) -> D
 
 def opened(path: str) -> apsw.Connection:
     """A connection to look with. It makes no file, and leaves the log that is there as it is."""
-    place = Path(path)
-    if not place.exists():
-        raise NotFound(f"there is no store at {path!r:.300}")
-    if not place.is_file():
-        raise StoreError(f"{path:.300} is no file: give the path of a store")
     log = Path(f"{path}-wal")
     waiting = log.exists() and log.stat().st_size > 0
     conn = apsw.Connection(path, apsw.SQLITE_OPEN_READWRITE)
@@ -85,15 +95,38 @@ def opened(path: str) -> apsw.Connection:
         # An empty log is not left behind: where there was none, the last to close takes its own away.
         conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(waiting))
         conn.set_busy_timeout(BUSY)
-        if not schema.stands(conn, path):
-            raise StoreError(f"{path:.300} is empty: there is no store in it")
-        texts.prepare(conn)
-        conn.execute("PRAGMA query_only = 1")
-        conn.execute("BEGIN")
+        _begin(conn, path)
     except BaseException:
         conn.close()
         raise
     return conn
+
+
+def _sealed(manner: str, file: str, path: str) -> apsw.Connection:
+    """The same of a store that cannot be written."""
+    conn = readonly.open_in(manner, file)
+    try:
+        _begin(conn, path)
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+def _check_file(path: str) -> None:
+    place = Path(path)
+    if not place.exists():
+        raise NotFound(f"there is no store at {path!r:.300}")
+    if not place.is_file():
+        raise StoreError(f"{path:.300} is no file: give the path of a store")
+
+
+def _begin(conn: apsw.Connection, path: str) -> None:
+    if not schema.stands(conn, path):
+        raise StoreError(f"{path:.300} is empty: there is no store in it")
+    texts.prepare(conn)
+    conn.execute("PRAGMA query_only = 1")
+    conn.execute("BEGIN")
 
 
 def _attempt(check: Callable[[Look], Iterator[Finding]], look: Look) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ import keyfold.engines.sqlite.forks as forks
 import keyfold.engines.sqlite.idempotency as idempotency
 import keyfold.engines.sqlite.index as index
 import keyfold.engines.sqlite.read as read
+import keyfold.engines.sqlite.readonly as readonly
 import keyfold.engines.sqlite.schema as schema
 import keyfold.engines.sqlite.search as search
 from keyfold.clock import Clock, system_clock, to_micros
@@ -36,7 +37,7 @@ from keyfold.contract.intents import (
 )
 from keyfold.engines.sqlite.pool import CLOSED, Pool, Readers, Shared
 from keyfold.engines.sqlite.write import store_one
-from keyfold.errors import InvalidRequest, KeyfoldError, Unavailable
+from keyfold.errors import InvalidRequest, KeyfoldError, StoreError, Unavailable
 from keyfold.model import Config, DeleteResult, Reach, Receipt, Record
 
 if TYPE_CHECKING:
@@ -64,18 +65,27 @@ class SqliteEngine:
         self._writer: apsw.Connection | None = None
         self._readers: Readers = Pool(self._new_reader)
         self._closed = False
+        self._refusal = ""  # of every write, where the store can only be read
         forks.watch(self)
         with self._lock:  # also here: a fork waits for it
             self._connect()
 
     @classmethod
     def open(cls, path: str, *, config: Config | None = None, clock: Clock | None = None) -> SqliteEngine:
-        """Open a store, made when it is missing. StoreError says what is wrong with the path or the file."""
+        """Open a store, made when it is missing. StoreError says what is wrong with the path or the file.
+
+        One that cannot be written is opened for reading: every write is then refused with StoreError.
+        """
         settings = config or Config()
         return cls(os.fspath(path), settings, clock or settings.clock or system_clock)
 
-    def _connect(self) -> apsw.Connection:
-        writer = connect.open_writer(self._path, self._config.durability, self._name)
+    def _connect(self) -> apsw.Connection | None:
+        """The writer; None where the store can only be read."""
+        try:
+            writer = connect.open_writer(self._path, self._config.durability, self._name)
+        except connect.NotWritable as refusal:
+            self._only_read(str(refusal))
+            return None
         try:
             if self._path == connect.MEMORY:
                 self._hits[writer] = search.equip(writer)
@@ -91,11 +101,20 @@ class SqliteEngine:
         self._writer = writer
         return writer
 
+    def _only_read(self, refusal: str) -> None:
+        self._file = self._file or connect.identity(self._path)
+        self._refusal = refusal
+        self._readers = readonly.Watched(self._path, connect.shown(self._name), self._equip)
+        self._read(lambda *_: None)  # opens it, and so sees what it is
+
     def _new_reader(self) -> apsw.Connection:
         conn = connect.open_reader(self._path)
+        self._equip(conn)
+        return conn
+
+    def _equip(self, conn: apsw.Connection) -> None:
         self._check_place()  # after the opening: from here on it is known which file was opened
         self._hits[conn] = search.equip(conn)
-        return conn
 
     def _check_place(self) -> None:
         """StoreError unless the path still leads to the file that was opened."""
@@ -152,6 +171,8 @@ class SqliteEngine:
         """The records that match the words best."""
 
         def work(conn: apsw.Connection, clock: Clock) -> FoundPage:
+            if self._refusal:
+                readonly.check_index(conn, connect.shown(self._name))
             return search.search(conn, self._hits[conn], query, clock)
 
         return self._read(work)  # type: ignore[no-any-return]  # what search returns
@@ -250,6 +271,7 @@ class SqliteEngine:
                 "bytes": schema.number(conn, "page_count") * schema.number(conn, "page_size"),
                 "durability": self._config.durability,
                 "erase_pending": forget.pending(conn),
+                "read_only": bool(self._refusal),
             }
             return Health(True, "sqlite", facts)
 
@@ -330,10 +352,13 @@ class SqliteEngine:
         return connect.translated(error, self._path, self._name)
 
     def _reopened(self) -> apsw.Connection:
-        """The writer, opened again in a forked child. The lock is held."""
+        """The writer, opened again in a forked child. The lock is held. StoreError where there is none to be had."""
         if self._closed:
             raise Unavailable(CLOSED)
-        return self._connect()
+        writer = None if self._refusal else self._connect()
+        if writer is None:
+            raise StoreError(self._refusal)
+        return writer
 
     def before_fork(self, until: float) -> None:
         """Wait until no thread is at work in this store, or the time has come; let none begin."""
@@ -354,6 +379,10 @@ class SqliteEngine:
         self._writer = None
         if self._path == connect.MEMORY:
             self._closed = True
-        self._readers = Pool(self._new_reader)
+        self._readers = (
+            readonly.Watched(self._path, connect.shown(self._name), self._equip)
+            if self._refusal
+            else Pool(self._new_reader)
+        )
         if self._closed:
             self._readers.close()
