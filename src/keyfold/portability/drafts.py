@@ -42,6 +42,7 @@ class Draft:
 
     `current`: it is what its source says now, and this is when that last changed: where the store holds
     something else it is a new revision, even when its own date is not later (a restored file has an old one).
+    `mark`: what such a source's words are known by, when they are imported again (see marks.py).
     """
 
     where: str
@@ -56,6 +57,7 @@ class Draft:
     observed_at: datetime | None = None
     taint: Taint = "external"
     current: datetime | None = None
+    mark: bytes | None = None
 
 
 class Sealer:
@@ -88,6 +90,8 @@ class Sealer:
         ) = self._checked(draft.now, kind)
         if past and not _rise([*(state.revision for state in past), revision]):
             raise InvalidRequest("history", "its revisions must rise and end below the record's own")
+        regions = _regions(draft.now) + (sum(map(_regions, draft.past)) if past else 0)
+        mark = None if regions else draft.mark  # nothing private is hashed, however it was written
         intent = Intent(
             namespace,
             kind,
@@ -106,9 +110,9 @@ class Sealer:
             draft.observed_at,
             draft.taint,
             None if session_id is None else SessionUse(session_id, True),
-            load=Load(draft.created_at, written_at, past, revision, draft.current),
+            load=Load(draft.created_at, written_at, past, revision, draft.current, mark),
         )
-        return intent, _regions(draft.now) + (sum(map(_regions, draft.past)) if past else 0)
+        return intent, regions
 
     def _key(self, draft: Draft) -> str:
         if draft.kind in (OBSERVATION, SESSION):

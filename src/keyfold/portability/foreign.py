@@ -39,21 +39,26 @@ def open_regular(path: str | Path, *, follow: bool = True) -> BinaryIO:
 
 def read_regular(path: str, limit: int) -> tuple[bytes, datetime]:
     """The first `limit` bytes of a regular file that is no link, and when it was last written. BadInput."""
-    handle, written = _opened(path, follow=False)
+    handle, status = _opened(path, follow=False)
     try:
         parts: list[bytes] = []
-        while limit > 0 and (part := os.read(handle, limit)):
+        left, size = limit, status.st_size
+        asked = min(size + 1, left)  # a byte that is not there: so a file at rest takes one read
+        while asked > 0 and (part := os.read(handle, asked)):
             parts.append(part)
-            limit -= len(part)
+            left -= len(part)
+            if len(part) < asked and limit - left >= size:
+                break
+            asked = left
     except OSError as error:
         raise BadInput(f"it cannot be read: {error.strerror}") from None
     finally:
         os.close(handle)
-    return b"".join(parts), _of_nanoseconds(written)
+    return b"".join(parts), _of_nanoseconds(status.st_mtime_ns)
 
 
-def _opened(path: str | Path, *, follow: bool) -> tuple[int, int]:
-    """The handle of a regular file and when it was last written. BadInput."""
+def _opened(path: str | Path, *, follow: bool) -> tuple[int, os.stat_result]:
+    """The handle of a regular file and what is known of it. BadInput."""
     try:
         handle = os.open(path, _FLAGS if follow else _FLAGS | _NO_LINK)
     except OSError as error:
@@ -64,7 +69,7 @@ def _opened(path: str | Path, *, follow: bool) -> tuple[int, int]:
     if not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise BadInput("it is no regular file")
-    return handle, status.st_mtime_ns
+    return handle, status
 
 
 def open_source(path: Path) -> BinaryIO:
@@ -210,13 +215,15 @@ def lenient(data: bytes, decoder: Lenient | None = None) -> Any:
 class Line(NamedTuple):
     """One value on a line, or what is wrong with the line (then `value` is None).
 
-    `odd`: it holds numbers that are kept as text.
+    `odd`: it holds numbers that are kept as text. `words`: the line itself, where this value is all that it holds
+    and nothing is odd about it.
     """
 
     number: int
     value: Any
     problem: str | None = None
     odd: bool = False
+    words: bytes | None = None
 
 
 def json_lines(file: BinaryIO, salvage: re.Pattern[str] | None = None) -> Iterator[Line]:
@@ -239,7 +246,19 @@ def json_lines(file: BinaryIO, salvage: re.Pattern[str] | None = None) -> Iterat
                 line = file.readline(MAX_LINE)
             yield Line(number, None, f"the line is longer than {MAX_LINE:,} bytes")
             continue
-        yield from _values(line.removeprefix(BOM) if number == 1 else line, number, salvage, decoder)
+        if number == 1:
+            line = line.removeprefix(BOM)
+        odd = decoder.odd
+        try:  # as nearly all lines are
+            text = line.decode().strip()
+            value, end = decoder.raw_decode(text)
+        except (ValueError, RecursionError):
+            yield from _values(line, number, salvage, decoder)
+            continue
+        if end == len(text) and decoder.odd == odd:
+            yield Line(number, value, None, False, line)
+        else:
+            yield from _values(line, number, salvage, decoder)
 
 
 def _values(line: bytes, number: int, salvage: re.Pattern[str] | None, decoder: Lenient) -> Iterator[Line]:

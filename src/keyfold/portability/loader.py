@@ -59,9 +59,10 @@ class Loader:
         self._foreseen: dict[Address, Record] = {}
         self._foreseen_size = 0
 
-    def unchanged(self, held: Record) -> None:
-        """Count a record that the caller read and found to say what the input says, letter for letter."""
-        self._count(held.kind, "deduped")
+    def unchanged(self, kind: str, number: int = 1) -> None:
+        """Count records that the caller found to say what the input says, letter for letter."""
+        if number:
+            self._count(kind, "deduped", number)
 
     def offer(self, draft: Draft) -> None:
         """Take one draft that may be in the store already, letter for letter: then it is not even checked.
@@ -92,7 +93,7 @@ class Loader:
                 changed.add(address)
                 self.add(draft)
             else:
-                self.unchanged(held)
+                self.unchanged(held.kind)
         self._tell()
 
     def add(self, draft: Draft) -> bool:

@@ -21,13 +21,15 @@ from keyfold.model import DOCUMENT, Config
 from keyfold.portability.drafts import Draft, State
 from keyfold.portability.foreign import time_from
 from keyfold.portability.front_matter import parse, split
-from keyfold.portability.loader import Loader
+from keyfold.portability.loader import CHUNK, Loader
 from keyfold.portability.markdown_files import Note, is_note, notes_in, read
+from keyfold.portability.marks import mark_of, marks_held
 from keyfold.portability.report import Progress, Report
 from keyfold.portability.strict_json import BadInput
 from keyfold.text.redact import redact_count
 
 MIME: Final = "text/markdown"
+READING: Final = b"markdown 1"  # see marks.py
 CREATED: Final = frozenset(("created", "date", "created_at", "date created"))
 UPDATED: Final = frozenset(("updated", "modified", "updated_at", "lastmod", "last_modified", "date modified"))
 _TAGS: Final = frozenset(("tags", "tag", "keywords"))
@@ -56,22 +58,44 @@ def import_markdown(
     loader = Loader(engine, report, settings, dry_run=dry_run, progress=progress)
     place = Path(path)
     notes = notes_in(place, report)
-    for note in notes:
-        try:
-            text, changed = read(note, settings.max_text_bytes)
-        except BadInput as error:
-            report.skip(note.key, str(error))
-            continue
-        safe, regions = redact_count(text)  # as a whole: a region may begin in the front matter
-        report.redacted += regions
-        loader.offer(_draft(note, safe, changed, namespace, report))
+    for start in range(0, len(notes), CHUNK):
+        some = notes[start : start + CHUNK]
+        marks = marks_held(engine, namespace, DOCUMENT, [note.key for note in some])
+        unchanged = 0
+        for note in some:
+            try:
+                text, data, changed = read(note, settings.max_text_bytes)
+            except BadInput as error:
+                report.skip(note.key, str(error))
+                continue
+            safe, regions = redact_count(text)  # as a whole: a region may begin in the front matter
+            report.redacted += regions
+            mark = None if marks is None or regions or not _is_plain(text) else mark_of(READING, data)
+            if mark and marks and marks.get(note.key) == mark:
+                unchanged += 1
+            else:
+                loader.offer(_draft(note, safe, changed, namespace, report, mark))
+        loader.unchanged(DOCUMENT, unchanged)
     loader.finish()
     if place.is_dir():
         _report_vanished(engine, namespace, {note.key for note in notes}, report)
     return report
 
 
-def _draft(note: Note, text: str, changed: datetime, namespace: str, report: Report) -> Draft:
+def _is_plain(text: str) -> bool:
+    """Whether what is read from a note without a private region is sure to have none either.
+
+    Front matter can write a tag in escapes, or in halves with a comment between them.
+    """
+    if "<" not in text and "\\" not in text:
+        return True
+    front, _ = split(text)
+    return front is None or ("<" not in front and "\\" not in front)
+
+
+def _draft(
+    note: Note, text: str, changed: datetime, namespace: str, report: Report, mark: bytes | None = None
+) -> Draft:
     front, body = split(text)
     facts = _Facts(note.key)
     if front is not None:
@@ -89,7 +113,11 @@ def _draft(note: Note, text: str, changed: datetime, namespace: str, report: Rep
         facts.metadata,
         facts.tags,
     )
-    return Draft(note.key, None, namespace, DOCUMENT, note.key, False, state, created, current=changed)
+    if facts.told:
+        mark = None  # the report is to tell it each time
+    return Draft(
+        note.key, None, namespace, DOCUMENT, note.key, False, state, created, current=changed, mark=mark
+    )
 
 
 def _name(key: str) -> str:
@@ -128,6 +156,7 @@ class _Facts:
     created: datetime | None = None
     updated: datetime | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    told: bool = False  # whether the report has a word about it
 
     def __post_init__(self) -> None:
         self.metadata = {"source": self.key, "mime": MIME}
@@ -141,6 +170,7 @@ class _Facts:
                 self._keep(name, value)
         if rest:
             self.metadata["front_matter_text"] = "\n".join(rest)
+            self.told = True
             report.note(self.key, f"{len(rest)} line(s) of front matter are kept as text: not understood")
 
     def _placed(self, name: str, value: Any) -> bool:

@@ -119,8 +119,8 @@ def _shown(key: str) -> str:
     return key.encode("utf-8", "backslashreplace").decode()
 
 
-def read(note: Note, limit: int) -> tuple[str, datetime]:
-    """A note's text and when its file was last written. BadInput when it is no text or above the limit."""
+def read(note: Note, limit: int) -> tuple[str, bytes, datetime]:
+    """A note's text, as bytes too, and when its file was last written. BadInput when it is no text or above the limit."""
     path = os.path.realpath(note.path) if note.linked else note.path
     data, changed = read_regular(path, limit + len(BOM) + 1)
     data = data.removeprefix(BOM)
@@ -134,4 +134,4 @@ def read(note: Note, limit: int) -> tuple[str, datetime]:
         raise BadInput(f"it is not UTF-8 (byte {error.start + 1})") from None
     if not text or text.isspace():
         raise BadInput("it is empty")
-    return text, changed
+    return text, data, changed

@@ -60,7 +60,7 @@ def import_mcp_memory(
         entity, record = graph.entities[name], held.get(name)
         text, metadata = _text(entity, record, report), _metadata(entity, record.metadata if record else {})
         if record and record.content == text and repr(record.metadata) == repr(metadata):
-            loader.unchanged(record)  # the rest of it is never the file's to change
+            loader.unchanged(OBSERVATION)  # the rest of it is never the file's to change
         else:
             loader.add(_draft(entity, text, metadata, record, namespace, changed, settings))
     loader.finish()
