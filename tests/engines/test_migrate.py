@@ -238,6 +238,21 @@ def test_a_newer_store_is_refused_and_left_as_it_is(store: str, install: Install
         examine(store)
 
 
+def test_a_program_whose_store_a_newer_one_took_forward_says_so_and_writes_nothing(store: str) -> None:
+    with opened(store) as memory:
+        other = apsw.Connection(store)
+        other.execute("ALTER TABLE namespaces RENAME COLUMN indexed TO later")
+        before = other.execute("SELECT count(*) FROM records").fetchall()
+        for call in (
+            lambda: memory.mem_save("ana", "new", type="discovery", title="t"),
+            lambda: memory.mem_search("ana", "auth"),
+        ):
+            with pytest.raises(StoreError, match="restart this program"):
+                call()
+        assert other.execute("SELECT count(*) FROM records").fetchall() == before
+        other.close()
+
+
 def test_no_room_for_the_copy_is_told_and_changes_nothing(
     store: str, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,11 @@ def _of_sqlite(error: apsw.Error, path: str, name: str) -> KeyfoldError:
             return StoreError(f"{name} is damaged: run keyfold doctor, or restore a backup")
         case apsw.IOError():
             return StoreError(f"reading or writing {name} failed: check the disk and its mount")
+        case apsw.SQLError():  # our statements are right: the tables are not those they were made for
+            return StoreError(
+                f"{name} has other tables than when it was opened. If a newer Keyfold took it forward meanwhile, restart "
+                "this program with that; else run keyfold doctor. Nothing was changed"
+            )
         case apsw.TooBigError():
             return StoreError(f"a text is larger than {name} can hold")
         case _:

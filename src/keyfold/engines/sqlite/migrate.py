@@ -7,6 +7,8 @@ The copy holds what was since forgotten, too, so it goes when the last step is d
 finds the store at its version).
 
 To change the schema: raise `schema.VERSION`, add a step here, and a sample of the former version to the tests.
+A program of the former version may have the store open. So a step after which it would write what is wrong renames
+a column that each of its writes names: they fail then, with a word, and change nothing.
 """
 
 from __future__ import annotations
