@@ -194,7 +194,7 @@ def test_notes_are_imported_for_the_user_and_what_vanished_is_told(keyfold: Any,
 
 
 @pytest.mark.parametrize(
-    "name", ["memory.db", "memory.db-wal", "memory.db-shm", "memory.db-journal", "link.db"]
+    "name", ["memory.db", "memory.db-wal", "memory.db-shm", "memory.db-journal", "link.db", "later.db-wal"]
 )
 def test_an_export_never_replaces_a_store_or_what_belongs_to_it(
     keyfold: Any, saved: Any, tmp_path: Path, name: str
@@ -209,6 +209,20 @@ def test_an_export_never_replaces_a_store_or_what_belongs_to_it(
         other.mem_save("default", "more", type="decision", title="t")
     assert "kept" in keyfold("get", "--topic", "k").out
     assert keyfold("doctor").code == 0
+
+
+@pytest.mark.parametrize("side", ["-wal", "-shm", "-journal"])
+def test_no_command_makes_a_store_where_sqlite_would_remove_it(
+    keyfold: Any, saved: Any, tmp_path: Path, side: str
+) -> None:
+    saved("kept", topic="k")
+    store, taken = str(tmp_path / "memory.db"), str(tmp_path / f"memory.db{side}")
+    copied = keyfold("copy", store, taken)
+    assert (copied.code, copied.out) == (3, "")
+    assert f"ends in {side}" in copied.err
+    assert keyfold("save", "--store", taken, "--type", "decision", "--title", "t", "x").code == 3
+    assert keyfold("backup", taken).code == 2
+    assert [path.name for path in tmp_path.glob("memory.db*")] == ["memory.db"]
 
 
 def test_an_export_replaces_an_earlier_export_and_nothing_else(

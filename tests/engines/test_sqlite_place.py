@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 from keyfold.contract.intents import Idempotency, Query, Ref, SearchQuery, Selector
 from keyfold.engines.sqlite import SqliteEngine, forget, schema
 from keyfold.engines.sqlite import engine as engine_module
-from keyfold.errors import StoreError, Unavailable
+from keyfold.engines.sqlite.doctor import examine
+from keyfold.errors import InvalidRequest, StoreError, Unavailable
 from tests.engines.common import USER, note, opened, sql
 
 CALLS: dict[str, Callable[[SqliteEngine], Any]] = {
@@ -245,3 +247,51 @@ def test_a_folder_that_is_gone_is_told_in_words(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(StoreError):
         SqliteEngine.open("store.db")
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["store.db-wal", "store.db-shm", "store.db-journal", "other-journal", "A.DB-WAL"]
+)
+def test_a_name_that_sqlite_would_remove_beside_a_store_is_no_name_of_one(tmp_path: Path, name: str) -> None:
+    engine = opened(tmp_path)
+    engine.store(note("k", "text"))
+    with pytest.raises(InvalidRequest, match="SQLite keeps beside a store"):
+        engine.backup(tmp_path / name, force=True)
+    engine.close()
+    (tmp_path / "link.db").symlink_to(tmp_path / name)
+    before = sorted(tmp_path.iterdir())
+    for path in (tmp_path / name, tmp_path / "link.db"):
+        with pytest.raises(StoreError, match="choose another name"):
+            SqliteEngine.open(str(path))
+    assert sorted(tmp_path.iterdir()) == before
+    (tmp_path / name).write_bytes((tmp_path / "store.db").read_bytes())
+    with pytest.raises(StoreError, match="renamed"):
+        SqliteEngine.open(str(tmp_path / name))
+
+
+def test_a_new_store_behind_links_can_be_read_by_its_owner_alone(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    (tmp_path / "store.db").symlink_to("link.db")
+    (tmp_path / "link.db").symlink_to(there / "real.db")
+    umask = os.umask(0o022)
+    try:
+        engine = opened(tmp_path)
+        engine.store(note("k", "text"))
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in there.iterdir()}
+        engine.close()
+    finally:
+        os.umask(umask)
+    assert modes == dict.fromkeys(("real.db", "real.db-wal", "real.db-shm"), 0o600)
+
+
+def test_a_name_that_is_no_utf_8_is_told_as_that_by_backup_and_doctor(tmp_path: Path) -> None:
+    engine = opened(tmp_path)
+    with pytest.raises(InvalidRequest, match=r"^FILE: .*no UTF-8: choose another path") as caught:
+        engine.backup(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.db"))
+    str(caught.value).encode()
+    engine.close()
+    place = os.fsdecode(os.fsencode(tmp_path) + b"/\xfe.db")
+    Path(place).touch()
+    with pytest.raises(StoreError, match="no UTF-8"):
+        examine(place)

@@ -22,9 +22,8 @@ def check_place(place: Path, header: str) -> None:
         raise InvalidRequest("path", "is no name of a file")
     if place.is_dir():
         raise StoreError(f"{str(place)!r:.300} is a folder: give the path of a file in it")
-    for side in SIDES:
-        if place.name.endswith(side) and _begin(place.with_name(place.name.removesuffix(side) or "."), STORE):
-            raise InvalidRequest("path", f"belongs to a store: {_ELSE}")
+    if place.name.lower().endswith(SIDES):  # also where no store is there yet: the first one would remove it
+        raise InvalidRequest("path", f"ends as the files of a store do that SQLite removes: {_ELSE}")
     if place.is_symlink() and not place.exists():
         raise InvalidRequest("path", f"is a link to nothing: {_ELSE}")
     if not place.exists():

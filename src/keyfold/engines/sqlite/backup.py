@@ -19,7 +19,7 @@ import apsw
 import keyfold.engines.sqlite.schema as schema
 from keyfold.clock import EPOCH
 from keyfold.contract.intents import Ref
-from keyfold.engines.sqlite.connect import translated
+from keyfold.engines.sqlite.connect import shown, side_of, translated
 from keyfold.engines.sqlite.copying import Counts, copy_pages, counts_of, make_private, sync
 from keyfold.engines.sqlite.forget import INLINE
 from keyfold.engines.sqlite.read import history
@@ -79,6 +79,12 @@ def write(source: apsw.Connection, store: str, target: str, *, force: bool) -> B
 def _check(store: str, place: Path, *, force: bool) -> None:
     if "\0" in str(place) or not place.name:
         raise InvalidRequest("FILE", "is no name of a file")
+    try:
+        str(place).encode()
+    except UnicodeEncodeError:
+        raise InvalidRequest(
+            "FILE", f"{shown(str(place))} holds a byte that is no UTF-8: choose another path"
+        ) from None
     if not place.parent.is_dir():
         raise StoreError(f"the folder {str(place.parent)!r:.300} does not exist: create it first")
     if place.is_dir():
@@ -86,8 +92,11 @@ def _check(store: str, place: Path, *, force: bool) -> None:
     if (place.exists() or place.is_symlink()) and not place.is_file():
         # a rename would put a file in the place of a device, a pipe or a dangling link
         raise InvalidRequest("FILE", "is there and is no ordinary file: choose another path")
-    if str(place.absolute()) in {f"{Path(store).absolute()}{side}" for side in ("-wal", "-shm", "-journal")}:
-        raise InvalidRequest("FILE", "belongs to the store itself: choose another path")
+    if side_of(place):
+        raise InvalidRequest(
+            "FILE",
+            f"ends in {side_of(place)}, as the files do that SQLite keeps beside a store and removes: choose another name",
+        )
     if place.exists():
         if Path(store).exists() and place.samefile(store):
             raise InvalidRequest("FILE", "is the store itself: choose another path")

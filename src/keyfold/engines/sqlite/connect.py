@@ -20,6 +20,7 @@ from keyfold.errors import KeyfoldError, StoreError, Unavailable
 
 BUSY: Final = 30_000  # milliseconds
 MEMORY: Final = ":memory:"
+SIDES: Final = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a store, under the store's name
 # What reading a damaged file may raise: SQLite checks the form of a file, not what stands in it.
 FAULTS: Final = (apsw.Error, ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
 _FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -241,11 +242,26 @@ def _use_wal(conn: apsw.Connection) -> None:
         pause = min(pause * 2, 0.05)
 
 
+def side_of(path: str | os.PathLike[str]) -> str:
+    """How a name ends that SQLite takes for that of a file of its own beside a store; empty for any other name.
+
+    A store of such a name goes when the store beside it is opened, and that may be made at any later time.
+    """
+    name = os.fspath(path).lower()  # there are file systems on which case tells no names apart
+    return next((side for side in SIDES if name.endswith(side)), "")
+
+
 def _make(path: str, name: str) -> None:
     """An empty file, if there is none, that only its owner can read; SQLite gives its side files the same mode."""
-    place = Path(path)
     if "\0" in path:
         raise StoreError("the path of the store holds a NUL character: choose another path")
+    place = Path(os.path.realpath(path))  # SQLite makes the file that a link leads to, for all to read
+    side = side_of(path) or side_of(place)
+    if side:
+        raise StoreError(
+            f"{name} ends in {side}, or leads to a name that does, as the files do that SQLite keeps beside a store "
+            "and removes: choose another name (a store that is there already can be renamed)"
+        )
     try:
         if place.is_dir():
             raise StoreError(f"{name} is a folder: give the path of a file in it")
@@ -257,7 +273,7 @@ def _make(path: str, name: str) -> None:
             if place.stat().st_size == 1:  # SQLite takes a single byte for nothing, and would write over it
                 raise apsw.NotADBError
             return
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         pass  # another process was first
     except OSError as error:

@@ -114,6 +114,7 @@ def _sealed(manner: str, file: str, path: str) -> apsw.Connection:
 
 
 def _check_file(path: str) -> None:
+    absolute(path)  # which refuses a name that SQLite cannot be given
     place = Path(path)
     if not place.exists():
         raise NotFound(f"there is no store at {path!r:.300}")
