@@ -20,10 +20,12 @@ from mcp_types import Tool as ListedTool
 from keyfold import __version__
 from keyfold.mcp_server.toolbox import Toolbox, names
 from keyfold.mcp_server.tools import INSTRUCTIONS, Tool
+from keyfold.mcp_server.turns import Turns
 
 
 def build_server(toolbox: Toolbox) -> Server[Any]:
-    """A server that lists and calls the tools of a toolbox."""
+    """A server that lists and calls the tools of a toolbox, for one client: its calls count in the order they came."""
+    turns = Turns()
 
     async def list_tools(_ctx: Any, _params: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=[listed(tool) for tool in toolbox.tools.values()])
@@ -32,7 +34,8 @@ def build_server(toolbox: Toolbox) -> Server[Any]:
         if params.name not in toolbox.tools:
             there = ", ".join(toolbox.tools)
             raise MCPError(INVALID_PARAMS, f"there is no tool {names([params.name])}; there are {there}")
-        reply = await toolbox.call(params.name, params.arguments)
+        async with turns.turn(reads=toolbox.tools[params.name].reads):
+            reply = await toolbox.call(params.name, params.arguments)
         return CallToolResult(
             content=[TextContent(text=reply.text)],
             structured_content=reply.data,
