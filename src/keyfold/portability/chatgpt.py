@@ -57,11 +57,11 @@ def import_chatgpt(
         if not isinstance(name, str) or not name.strip():
             report.skip(where, "it has no conversation_id")
             continue
-        if name in seen:
+        thread = Thread(loader, report, namespace, name, rewritten=True)
+        if thread.id in seen:
             report.skip(where, "another conversation before it has the same conversation_id")
             continue
-        seen.add(name)
-        thread = Thread(loader, report, namespace, name, rewritten=True)
+        seen.add(thread.id)
         updated = _updated(value)
         if _holds_later(engine, namespace, thread, updated):
             report.note(where, "the store holds a later state of it than this export; that stays")

@@ -13,7 +13,7 @@ from keyfold.errors import InvalidRequest
 from keyfold.memory import checks
 from keyfold.model import COMPLETED, SESSION, TURN
 from keyfold.portability.drafts import Draft, State
-from keyfold.portability.foreign import REPAIRED, clean, cleaned
+from keyfold.portability.foreign import REPAIRED, clean, cleaned, is_repaired
 from keyfold.portability.loader import Loader
 from keyfold.portability.report import Report
 
@@ -50,6 +50,7 @@ class Thread:
         self._namespace = namespace
         self._rewritten = rewritten
         self.id = clean(thread_id)
+        self._renamed = self.id != thread_id
         self.count = 0
         self.first: datetime | None = None
         self.last: datetime | None = None
@@ -61,12 +62,12 @@ class Thread:
             "thread_id": self.id,
             "index": self.count,
             "role": turn.role,
-            **turn.facts,
+            **cleaned(turn.facts),
         }
         if turn.calls:
             metadata["tool_calls"] = self._fitting(turn.calls)
         text = clean(turn.text)
-        if text != turn.text:
+        if text != turn.text or is_repaired([turn.facts, turn.calls]):
             self._report.note(turn.where, REPAIRED, turn.line)
         state = State(1, TURN, turn.role, text, turn.at, metadata, session_id=self.id)
         self._loader.offer(
@@ -93,6 +94,8 @@ class Thread:
         if self.first is None or self.last is None:
             self._report.leave_out("conversations in which nothing was said")
             return
+        if self._renamed or is_repaired(self.facts):
+            self._report.note(where, REPAIRED)
         ended = to_text(self.last)
         metadata = {**cleaned(self.facts), "ended_at": ended, "last_activity_at": ended}
         state = State(1, COMPLETED, "Session", "", self.last, metadata)
@@ -103,11 +106,15 @@ class Thread:
 
     def _fitting(self, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The calls with their inputs, as far as these fit into the metadata; what does not is counted."""
-        found = [{**call, "input": self._input(call["input"])} if "input" in call else call for call in calls]
+        found = [self._call(call) for call in calls]
         if len(json.dumps(found, ensure_ascii=False).encode()) > MAX_CALLS_BYTES:
             self._report.leave_out("inputs of tools that are too long", len(found))
-            found = [{"name": call.get("name", "")} for call in calls[:200]]
+            found = [{"name": call.get("name", "")} for call in found[:200]]
         return found
+
+    def _call(self, call: dict[str, Any]) -> dict[str, Any]:
+        shown: dict[str, Any] = cleaned({name: item for name, item in call.items() if name != "input"})
+        return {**shown, "input": self._input(call["input"])} if "input" in call else shown
 
     def _input(self, value: Any) -> Any:
         shown = cleaned(value)

@@ -19,6 +19,7 @@ from keyfold.portability.chats import Thread
 from keyfold.portability.claude_messages import BOOKKEEPING, turns_of
 from keyfold.portability.foreign import (
     ODD_NUMBERS,
+    clean,
     json_lines,
     modified,
     open_regular,
@@ -164,11 +165,11 @@ class _Transcript:
     def _thread(self, value: dict[str, Any]) -> Thread:
         given = value.get("sessionId")
         session = given if isinstance(given, str) and given.strip() else self._session
-        thread = self._threads.get(session)
+        thread = self._threads.get(clean(session))  # names that are one in the store are one thread
         if thread is None:
             thread = Thread(self._loader, self._report, self._namespace, session, rewritten=False)
             thread.facts["source"] = "claude-code"
-            self._threads[session] = thread
+            self._threads[thread.id] = thread
         for theirs, ours in _FACTS:
             if isinstance(value.get(theirs), str) and value[theirs]:
                 thread.facts[ours] = value[theirs]
@@ -178,7 +179,7 @@ class _Transcript:
         """Give titles to the sessions they are of. A summary may be of another session: its leaf is then not here."""
         for value, title in self._titles:
             leaf, session = value.get("leafUuid"), value.get("sessionId")
-            thread = self._threads.get(session) if isinstance(session, str) else None
+            thread = self._threads.get(clean(session)) if isinstance(session, str) else None
             if thread is None and isinstance(leaf, str) and leaf in self._seen:
                 thread = next(reversed(self._threads.values()), None)
             if thread is None:

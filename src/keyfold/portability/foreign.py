@@ -28,6 +28,7 @@ _SURROGATES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\0\ud800-\udfff
 _FLAGS: Final = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )
+_NOTHING: Final = object()
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -131,18 +132,75 @@ def _repaired(found: re.Match[str]) -> str:
 
 
 def cleaned(value: Any, depth: int = 12) -> Any:
-    """A JSON value with its texts cleaned; what is nested too deeply for metadata, and names that are empty, as text."""
+    """A JSON value with its texts cleaned; what is nested too deeply for metadata, and names that are empty, as text.
+
+    Names that are one then are numbered, so that nothing under them is lost.
+    """
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
         if depth == 0:
-            return clean(json.dumps(value, ensure_ascii=False))
-        return {clean(str(key)) or "(empty)": cleaned(item, depth - 1) for key, item in value.items()}
+            return clean(_as_text(value))
+        found: dict[str, Any] = {}
+        numbers: dict[str, int] = {}
+        for key, item in value.items():
+            name = clean(key) or "(empty)"
+            if name is not key and name != key:
+                name = _apart(name, numbers, value, found)
+            found[name] = cleaned(item, depth - 1)
+        return found
     if isinstance(value, list):
         if depth == 0:
-            return clean(json.dumps(value, ensure_ascii=False))
+            return clean(_as_text(value))
         return [cleaned(item, depth - 1) for item in value]
     return value
+
+
+def _as_text(value: Any) -> str:
+    """A value as JSON text, however deeply it is nested: what could just be read may be too deep to be written."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "".join(_pieces(value))
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    waiting: list[tuple[str, Any]] = [("", value)]  # what stands before a value, and the value
+    while waiting:
+        before, item = waiting.pop()
+        yield before
+        if isinstance(item, dict):
+            named = [f"{json.dumps(key, ensure_ascii=False)}: " for key in item]
+            inner, marks = list(zip(named, item.values(), strict=True)), "{}"
+        elif isinstance(item, list):
+            inner, marks = [("", one) for one in item], "[]"
+        else:
+            yield "" if item is _NOTHING else json.dumps(item, ensure_ascii=False)
+            continue
+        yield marks[0]
+        waiting.append((marks[1], _NOTHING))
+        waiting += [(f"{', ' if at else ''}{name}", one) for at, (name, one) in enumerate(inner)][::-1]
+
+
+def _apart(name: str, numbers: dict[str, int], *taken: dict[str, Any]) -> str:
+    """A name that none of these objects has. `numbers` remembers how far the counting is."""
+    free, number = name, numbers.get(name, 1)
+    while any(free in names for names in taken):
+        number += 1
+        free = f"{name} ({number})"
+    numbers[name] = number
+    return free
+
+
+def is_repaired(value: Any, depth: int = 12) -> bool:
+    """Whether `cleaned` puts U+FFFD into a JSON value, or joins surrogates in it."""
+    if isinstance(value, str):
+        return clean(value) != value
+    if isinstance(value, (dict, list)) and depth == 0:
+        return is_repaired(_as_text(value))
+    if isinstance(value, dict):
+        return any(is_repaired(key) or is_repaired(item, depth - 1) for key, item in value.items())
+    return isinstance(value, list) and any(is_repaired(item, depth - 1) for item in value)
 
 
 def redact_json(value: Any) -> tuple[Any, int]:

@@ -69,13 +69,13 @@ class Report:
         """Note a piece of the input that is not taken."""
         self.skipped_count += 1
         if len(self.skipped) < LISTED:
-            self.skipped.append(Skipped(redact(where), reason, line))  # a file name may hold private text
+            self.skipped.append(Skipped(_shown(where), reason, line))
 
     def note(self, where: str, reason: str, line: int | None = None) -> None:
         """Note what was taken, or never was to be taken, and deserves a word."""
         self.notes_count += 1
         if len(self.notes) < LISTED:
-            self.notes.append(Skipped(redact(where), reason, line))
+            self.notes.append(Skipped(_shown(where), reason, line))
 
     def leave_out(self, reason: str, number: int = 1) -> None:
         """Count what is not taken and is not wrong either."""
@@ -100,3 +100,8 @@ class Report:
             "notes_count": self.notes_count,
             "notes": [item.to_dict() for item in self.notes],
         }
+
+
+def _shown(where: str) -> str:
+    """A place as it can be told: the name of a file may hold private text, and bytes that are no text."""
+    return redact(where if where.isascii() else where.encode("utf-8", "backslashreplace").decode())
