@@ -8,8 +8,11 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from keyfold.errors import InvalidRequest
+from keyfold.text.check import bad_character
+from keyfold.text.redact import has_private
 
 MOST: Final = 2**31 - 1  # seconds (68 years), bytes, revisions: beyond this a setting is a mistake
+TYPE_BYTES: Final = 128
 RESERVED_TYPES: Final = ("summary", "turn", "document", "session")  # what Keyfold writes itself
 
 
@@ -74,7 +77,14 @@ def _types(given: Any) -> tuple[str, ...]:
     reserved = sorted(set(given) & set(RESERVED_TYPES))
     if reserved or not given:
         raise InvalidRequest("observation_types", f"must name types, none of {', '.join(RESERVED_TYPES)}")
-    return tuple(dict.fromkeys(given))
+    types = tuple(dict.fromkeys(given))
+    for item in types:  # else an import would refuse what is saved as such a type
+        if bad_character(item) is not None or has_private(item) or len(item.encode()) > TYPE_BYTES:
+            raise InvalidRequest(
+                "observation_types",
+                f"must name types of at most {TYPE_BYTES} bytes, without NUL, lone surrogates and private tags",
+            )
+    return types
 
 
 def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:

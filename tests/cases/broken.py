@@ -378,14 +378,14 @@ BREAKS: Final[dict[str, Break]] = {
     ),
     "C075": Break(
         "memory/checks.py",
-        'return redact(value) if "<" in value else value',
-        "return value",
+        'safe = redact(value) if "<" in value else value',
+        "safe = value",
         "nothing is redacted",
     ),
     "C077": Break(
         "memory/checks.py",
-        'return redact(value) if "<" in value else value',
-        "return value",
+        'safe = redact(value) if "<" in value else value',
+        "safe = value",
         "nothing is redacted",
     ),
     "C079": Break(

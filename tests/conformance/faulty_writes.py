@@ -14,7 +14,7 @@ from keyfold.contract.decide import past_of
 from keyfold.contract.intents import Intent, Ref, Selector, SessionUse
 from keyfold.engines.inmemory import InMemoryEngine
 from keyfold.engines.inmemory.state import Entry, Kept, State
-from keyfold.errors import KeyfoldError
+from keyfold.errors import InvalidRequest, KeyfoldError
 from keyfold.model import ACTIVE, OBSERVATION, SESSION, UNSET, DeleteResult, Receipt, Record
 from tests.conformance.faulty import answers, broken, writes
 
@@ -300,3 +300,14 @@ class OpensWhatHasLapsed(InMemoryEngine):
 class OpensOnlyWhatIsNamed(InMemoryEngine):
     def _use_session(self, state: State, namespace: str, use: SessionUse | None, now: datetime) -> None:
         super()._use_session(state, namespace, use and replace(use, opens=False), now)
+
+
+@broken
+class DropsWhatDoesNotFit(InMemoryEngine):
+    """What a patch cannot be merged with goes."""
+
+    def store_many(self, intents: Sequence[Intent]) -> list[Receipt]:
+        try:
+            return super().store_many(intents)
+        except InvalidRequest:
+            return super().store_many([replace(intent, mode="upsert") for intent in intents])

@@ -200,4 +200,5 @@ CLAUSES: Final = (
     Clause("W-25", "A text from outside stays marked so."),
     Clause("W-26", "Metadata is copied on its way in and out."),
     Clause("W-27", "A record's times grow when the clock jumps back.", ("clock",)),
+    Clause("W-28", "A patch that with what is held passes metadata's 64 KiB is refused and changes nothing."),
 )

@@ -14,6 +14,7 @@ from typing import Any, Final
 from keyfold.clock import MICROSECOND
 from keyfold.contract.filters import same
 from keyfold.contract.intents import Intent
+from keyfold.contract.limits import merged, refuse_empty_turn
 from keyfold.errors import Conflict, IdempotencyConflict, InvalidRequest, NotFound
 from keyfold.frozen import quick
 from keyfold.model import UNSET, Outcome, Receipt, Record, Revision, Taint
@@ -42,7 +43,7 @@ def decide(held: Record | None, intent: Intent, now: datetime) -> Decision:
     """What `intent` does to the record held at its address (None when absent or expired).
 
     Raises Conflict when another writer came first or an immutable record would change, NotFound when an
-    update has nothing to update.
+    update has nothing to update, InvalidRequest when what it is merged with makes it more than may be stored.
     """
     if intent.expect_revision is not None:
         check_revision(held, intent)
@@ -59,7 +60,9 @@ def decide(held: Record | None, intent: Intent, now: datetime) -> Decision:
     changes = material_changes(held, intent)
     if not changes:
         return Decision("deduped", held)
-    return Decision("updated", rewritten(held, intent, changes, now), (past_of(held),))
+    record = rewritten(held, intent, changes, now)
+    refuse_empty_turn(record)
+    return Decision("updated", record, (past_of(held),))
 
 
 def check_revision(held: Record | None, intent: Intent) -> None:
@@ -118,12 +121,10 @@ def material_changes(held: Record, intent: Intent) -> dict[str, Any]:
         if value is None:
             value = _CLEARED[name]
         elif name == "metadata" and intent.mode == "update":
-            value = merged(held.metadata, value)
+            value = merged(held, value)
         elif name == "metadata" and intent.keeps != ():
-            kept = {
-                key: old for key, old in held.metadata.items() if intent.keeps is None or key in intent.keeps
-            }
-            value = {**kept, **value}
+            gone = () if intent.keeps is None else (key for key in held.metadata if key not in intent.keeps)
+            value = merged(held, {**dict.fromkeys(gone, UNSET), **value})
         if not _repeated(name, getattr(held, name), value, intent):
             changes[name] = value
         if name == "content" and intent.dedup_on == "content" and intent.mode == "upsert" and not changes:
@@ -141,11 +142,6 @@ def _repeated(name: str, one: Any, other: Any, intent: Intent) -> bool:
 def _alike(name: str, one: Any, other: Any) -> bool:
     """Whether two values of a material field say the same; the order of tags says nothing."""
     return set(one) == set(other) if name == "tags" else same(one, other)
-
-
-def merged(metadata: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """Metadata with a patch applied: given keys replace, those whose value is UNSET go."""
-    return {key: value for key, value in {**metadata, **patch}.items() if value is not UNSET}
 
 
 def rewritten(held: Record, intent: Intent, changes: dict[str, Any], now: datetime) -> Record:

@@ -2,11 +2,15 @@
 
 Each check returns the value to use: redacted, in its stored form. What is wrong is `InvalidRequest` naming
 the field, the limit and what is allowed, and never quotes the value.
+
+Limits hold for what is stored, and so for what an export has: a text is measured without its private regions, and
+where the mark of an unclosed one ends it (the only place where redaction lengthens a text, by two bytes), these two
+are not counted. What passes here therefore passes again when it is imported, and so does what a merge makes of it
+(`contract.limits` has the one limit that the engines share).
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,18 +18,19 @@ from functools import lru_cache
 from typing import Any, Final
 
 from keyfold.clock import from_text
+from keyfold.config import TYPE_BYTES
+from keyfold.contract.limits import MAX_METADATA_BYTES, json_size
 from keyfold.errors import InvalidRequest
 from keyfold.model import RESERVED_TYPES, UNSET, Config, Unset
 from keyfold.text.check import bad_character
-from keyfold.text.redact import has_private, redact
+from keyfold.text.redact import MARK_GROWS, REDACTED, has_private, redact
 
 MAX_NAME_BYTES: Final = 512  # user_id, topic_key, thread_id, session_id
 MAX_TITLE_BYTES: Final = 4_096
-MAX_TYPE_BYTES: Final = 128
+MAX_TYPE_BYTES: Final = TYPE_BYTES
 MAX_SOURCE_BYTES: Final = 4_096
 MAX_TAGS: Final = 100
 MAX_TAG_BYTES: Final = 256
-MAX_METADATA_BYTES: Final = 64 * 1024
 MAX_METADATA_DEPTH: Final = 16
 MAX_QUERY_BYTES: Final = 64 * 1024
 MAX_LIMIT: Final = 1_000
@@ -45,16 +50,20 @@ def refuse_bad_characters(field: str, value: str) -> None:
 
 
 def text(field: str, value: Any, limit: int, *, blank: bool = False) -> str:
-    """A text field: a string, not blank, without NUL and lone surrogates, of at most `limit` bytes; redacted."""
+    """A text field: a string, not blank, without NUL and lone surrogates; redacted, then of at most `limit` bytes.
+
+    A mark at the end counts as the opener that it may stand for.
+    """
     if value.__class__ is not str:
         value = _as_string(field, value)
     if (not value or value.isspace()) and not blank:
         raise InvalidRequest(field, "is blank; it must hold at least one character that is not white space")
     if "\0" in value or not value.isascii():  # most are plain: no call for those
         refuse_bad_characters(field, value)
-    if len(value) * 4 > limit:
-        refuse_over(field, value, limit)
-    return redact(value) if "<" in value else value
+    safe = redact(value) if "<" in value else value
+    if len(safe) * 4 > limit:
+        refuse_over(field, safe[:-MARK_GROWS] if safe.endswith(REDACTED) else safe, limit)
+    return safe
 
 
 def refuse_over(field: str, value: str, limit: int) -> None:
@@ -140,19 +149,24 @@ def metadata(value: Any, *, patch: bool = False) -> dict[str, Any] | Unset | Non
     if not value:
         return {}
     found: dict[str, Any] = _json("metadata", value, MAX_METADATA_DEPTH)
-    size = len(json.dumps(found, ensure_ascii=False).encode())
-    if size > MAX_METADATA_BYTES:
-        raise InvalidRequest(
-            "metadata", f"takes {size:,} bytes as JSON; at most {MAX_METADATA_BYTES:,} are allowed"
-        )
+    metadata_fits("metadata", found, "")
     if patch:
         return {key: UNSET if item is None else item for key, item in found.items()}
     return found
 
 
+def metadata_fits(field: str, found: dict[str, Any], beside: str) -> None:
+    """InvalidRequest of `field` when the whole of a record's metadata, what stands `beside` it included, is too long."""
+    size = json_size(found)
+    if size > MAX_METADATA_BYTES:
+        raise InvalidRequest(
+            field, f"takes {size:,} bytes as JSON{beside}; at most {MAX_METADATA_BYTES:,} are allowed"
+        )
+
+
 def json_value(field: str, value: Any) -> Any:
-    """Any JSON value, redacted, as a copy."""
-    return _json(field, value, MAX_METADATA_DEPTH)
+    """A JSON value that is to be one of metadata's, redacted, as a copy: nested one less than metadata may be."""
+    return _json(field, value, MAX_METADATA_DEPTH - 1)
 
 
 def _json(field: str, value: Any, depth: int) -> Any:
@@ -169,7 +183,8 @@ def _json(field: str, value: Any, depth: int) -> Any:
             raise InvalidRequest(field, "holds a number that is not finite, which JSON cannot say")
         return float(value)
     if depth == 0:
-        raise InvalidRequest(field, f"is nested more than {MAX_METADATA_DEPTH} deep")
+        most = MAX_METADATA_DEPTH if field == "metadata" else MAX_METADATA_DEPTH - 1
+        raise InvalidRequest(field, f"is nested more than {most} deep")
     if isinstance(value, Mapping):
         return _json_object(field, value, depth)
     if isinstance(value, (list, tuple)):

@@ -39,7 +39,9 @@ def mem_log_turn(
     The same turn again is a replay; another text, role or tool call at that place is Conflict (correct it
     with mem_update). `index` counts from 0. `wait` matters to services that list what they accepted only later:
     "accepted" returns at once, "listed" when the turn can be read, "settled" when it can be found (at best). A turn
-    is durable when the call returns. `derive=False` keeps a service from drawing facts from it.
+    is durable when the call returns. `derive=False` keeps a service from drawing facts from it. `text` takes at most
+    `Config.max_text_bytes`, `thread_id` 512 bytes, `role` 64; `tool_calls` (then the text may be empty) with these
+    two 64 KiB of JSON, nested at most 15 deep, the list itself counted.
     """
     user = checks.name("user_id", user_id)
     thread = checks.name("thread_id", thread_id)
@@ -54,6 +56,7 @@ def mem_log_turn(
     metadata: dict[str, Any] = {"thread_id": thread, "index": place, "role": who}
     if used:
         metadata["tool_calls"] = used
+        checks.metadata_fits("tool_calls", metadata, " with the thread and the role")
     moment = checks.moment("at", at)
     draws = core.derive(derive)
     # `wait` says when the call returns, not what it writes: a retry may ask for another
@@ -92,7 +95,7 @@ def mem_add_document(
 ) -> Plan[SaveResult]:
     """Store a document under its source (a path, a URL): sent again unchanged it is deduped, changed a new revision.
 
-    `source` takes at most 512 bytes and is kept in the metadata with `mime`. What is not passed (`title`,
+    `source` takes at most 512 bytes and is kept in the metadata with `mime` (256): 64 KiB of JSON in all. What is not passed (`title`,
     `mime`, `metadata`) stays as the document has it; the title of a new one is its source.
     """
     user = checks.name("user_id", user_id)
@@ -109,6 +112,7 @@ def mem_add_document(
     facts: dict[str, Any] = {**(given or {}), "source": origin}
     if safe_mime is not None:
         facts["mime"] = safe_mime
+    checks.metadata_fits("metadata", facts, " with its source and mime")
     intent = Intent(
         user,
         DOCUMENT,

@@ -17,7 +17,7 @@ from keyfold.contract.filters import Filter
 from keyfold.contract.intents import Idempotency, Intent, Query, Ref, SessionUse
 from keyfold.contract.keys import SUMMARY_OF
 from keyfold.contract.prepare import prepare
-from keyfold.errors import NotFound, StoreError
+from keyfold.errors import InvalidRequest, NotFound, StoreError
 from keyfold.flow import Plan
 from keyfold.memory import checks
 from keyfold.memory.context import DEFAULT_BUDGET, render_context
@@ -124,8 +124,8 @@ def close_stale(user: str, alive_since: datetime, *, spare: str | None) -> Plan[
         facts = yield from _facts(record, is_auto_generated=True, ended_at=record.updated_at)
         try:
             yield from calls.store(_close_intent(record, facts, None))
-        except NotFound:
-            continue  # another process closed or forgot it first
+        except (NotFound, InvalidRequest):
+            continue  # another process closed or forgot it first, or an import filled its metadata to the brim
         except StoreError:
             return  # it waits for a store that can be written: whoever goes on with a session only reads
 

@@ -287,7 +287,8 @@ def mem_update(
     """Change some fields of a memory and leave the rest: a new revision, or deduped when nothing differs.
 
     `metadata` is patched: its keys replace, a key whose value is None goes, None instead of a mapping
-    clears it all; `tags` replace. Limits as for mem_save. Raises NotFound, InvalidRequest, Conflict.
+    clears it all; `tags` replace. Limits as for mem_save; that of metadata holds for the patch and for what it is
+    merged into. Raises NotFound, InvalidRequest, Conflict.
     """
     ref = reference(user_id, observation_id, topic_key)
     named = checks.optional_name("session_id", session_id)

@@ -13,6 +13,8 @@ The rules (they fail closed: where it is unclear, text is removed, not kept):
 import re
 
 REDACTED = "[REDACTED]"
+# The most by which the mark is longer than what it stands for: an opener that lacks its ">", at the end of a text.
+MARK_GROWS = len(REDACTED) - len("<private")
 
 # Both alternatives stop at the next "<", so that every character is looked at a bounded
 # number of times however many tags there are: the scan is linear. Group 1 is the rest of

@@ -9,7 +9,7 @@ from keyfold.conformance.registry import check
 from keyfold.conformance.world import World, digest, refused, same, true
 from keyfold.contract import calls
 from keyfold.contract.intents import SessionUse
-from keyfold.errors import Conflict, NotFound
+from keyfold.errors import Conflict, InvalidRequest, NotFound
 from keyfold.flow import Plan
 from keyfold.model import DOCUMENT, UNSET
 
@@ -286,3 +286,13 @@ def a_clock_that_jumps_back(t: World) -> Plan[None]:
     third = yield from t.read("key")
     times = [first.updated_at, second.updated_at, third.updated_at]
     same(times, sorted(set(times)), "the times of three states, which must grow")
+
+
+@check("W-28")
+def a_merge_beyond_the_limit(t: World) -> Plan[None]:
+    yield from t.save("text", "key", metadata={"a": "x" * 40_000})
+    before = yield from t.read("key")
+    yield from refused(t.save("new", "key", mode="update", metadata={"b": "y" * 40_000}), InvalidRequest)
+    same((yield from t.read("key")), before, "the record after a patch that does not fit")
+    receipt = yield from t.save("text", "key", mode="update", metadata={"a": UNSET, "b": "y" * 40_000})
+    same(receipt.outcome, "updated", "the outcome of a patch that makes room for itself")
