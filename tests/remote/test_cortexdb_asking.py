@@ -12,6 +12,7 @@ from keyfold import AsyncMemory, Memory, Unsupported
 from keyfold.errors import StoreError, Unauthorized, Unavailable
 from tests.conftest import SteppedClock
 from tests.doubles.cortexdb import Cortex
+from tests.remote.answers import changed, inner
 from tests.remote.common import CORTEXDB, TINYHUMANS, Service, configured, payload, put_cortexdb
 from tests.remote.cortexdb_service import hasty, late
 
@@ -209,6 +210,47 @@ def test_a_cursor_that_does_not_advance_is_an_error_not_a_short_list(make: Any, 
         memory.mem_list("ana")
     double.knobs.stuck_cursor = 0
     assert memory.mem_list("ana", limit=1).total == 150
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"next_cursor": None},
+        {"next_cursor": 7},
+        {"next_cursor": ""},
+        {"has_more": 1},
+        {"has_more": "true"},
+        {"has_more": None},
+        {"has_more": None, "next_cursor": None},
+    ],
+    ids=str,
+)
+@WIRES
+def test_a_page_that_says_neither_where_the_next_begins_nor_that_it_is_the_last_is_an_error(
+    make: Any, service: Service, said: dict[str, Any]
+) -> None:
+    double, memory = make(service)
+    for number in range(150):
+        put_cortexdb(double, payload("ana", f"k{number}", f"text {number}"))
+    double.settle()
+
+    def odd(answer: Any) -> Any:
+        if inner(answer).get("has_more"):
+            inner(answer).update(said)
+        return answer
+
+    def bare(answer: Any) -> Any:
+        if not inner(answer)["has_more"]:
+            del inner(answer)["has_more"], inner(answer)["next_cursor"]
+        return answer
+
+    with changed(double, "/events", odd):
+        for call in (memory.mem_list, memory.mem_stats, lambda user: memory.mem_delete(user, all=True)):
+            with pytest.raises(StoreError, match="read in part"):
+                call("ana")
+        assert memory.mem_get_observation("ana", payload("ana", "k7", "").digest).content == "text 7"
+    with changed(double, "/events", bare):  # a short page that says nothing is the last
+        assert memory.mem_list("ana", limit=1).total == 150
 
 
 @WIRES

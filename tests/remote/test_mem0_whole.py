@@ -12,6 +12,7 @@ from keyfold.contract.intents import Query, Selector
 from keyfold.errors import StoreError
 from keyfold.faces.planned import PlannedEngine
 from keyfold.portability import export
+from tests.remote.answers import changed
 from tests.remote.common import MEM0_OSS, MEM0_PLATFORM, Service, contents, intent, payload, put_mem0, ref
 from tests.remote.test_mem0_rows import remove, texts
 
@@ -124,6 +125,47 @@ def test_a_long_namespace_that_the_server_may_not_have_counted_is_an_error_not_a
     assert engine.get(ref("large", "key/1000")) is not None
 
 
+@pytest.mark.parametrize("entities", [[], [{"type": "user", "id": "kf:else", "total_memories": 3}]], ids=str)
+@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
+def test_a_long_namespace_that_the_server_does_not_count_is_an_error_not_a_short_list(
+    entities: list[Any], warm: bool, running: Running, opened: Opened
+) -> None:
+    double = running(MEM0_OSS.double())
+    MEM0_OSS.fill(double, "large", 1500)
+    MEM0_OSS.fill(double, "small", 3)
+    engine = opened(MEM0_OSS, double)
+    if warm:
+        assert engine.count("large").total == 1500
+    with changed(double, "/entities", lambda _: entities):
+        for call in (
+            lambda: listed(engine, "large"),
+            lambda: engine.count("large"),
+            lambda: engine.forget(Selector("large", everything=True)),
+        ):
+            with pytest.raises(StoreError, match=r"'large'.* counts 0"):
+                call()
+        assert len(listed(engine, "small")) == 3
+        read = engine.get(ref("large", "key/1234"))
+        assert read is not None
+    assert engine.count("large").total == 1500
+
+
+def test_a_namespace_of_exactly_as_many_as_the_server_lists_may_shrink_while_it_is_counted(
+    running: Running, opened: Opened
+) -> None:
+    double = running(MEM0_OSS.double())
+    MEM0_OSS.fill(double, "large", 1001)
+    gone = [item["id"] for item in double.items()[:2]]
+    engine = opened(MEM0_OSS, double)
+
+    def less() -> None:
+        for one in gone:
+            remove(double, one)
+
+    double.faults.add("call_before", method="GET", path="/entities", run=less)
+    assert len(listed(engine, "large")) == 999
+
+
 def test_a_row_removed_while_a_long_namespace_is_read_is_no_error(running: Running, opened: Opened) -> None:
     double = running(MEM0_OSS.double())
     MEM0_OSS.fill(double, "ns", 1100)
@@ -207,6 +249,19 @@ def test_a_count_of_the_platform_that_its_pages_do_not_bear_out_is_an_error(
     record = engine.get(ref("ns", "key/249"))
     assert record is not None
     assert record.content == "content 249"
+
+
+def test_a_page_of_the_platform_that_names_no_next_one_is_not_taken_for_all_that_it_counts(
+    running: Running, opened: Opened
+) -> None:
+    double = running(MEM0_PLATFORM.double())
+    MEM0_PLATFORM.fill(double, "ns", 250)
+    engine = opened(MEM0_PLATFORM, double)
+    with changed(double, "/v3/memories", lambda answer: {**answer, "next": None}):
+        for call in (lambda: engine.page(Query("ns")), lambda: engine.count("ns")):
+            with pytest.raises(StoreError, match="'ns' changed each of the 3 times"):
+                call()
+    assert engine.count("ns").total == 250
 
 
 @BOTH

@@ -187,9 +187,14 @@ class Wire:
                 if isinstance(event, str):
                     found.setdefault(event, item)
             after = page.get("next_cursor")
-            more = page.get("has_more") is True and isinstance(after, str) and bool(after)
+            more = _goes_on(page, full=len(items) >= limit)
             if not more or first:
                 return Listing(list(found.values()), more)
+            if not isinstance(after, str) or page.get("has_more") is not True:
+                raise StoreError(
+                    f"{answer.host} does not say where its listing of {scope} goes on, nor that it ends: it was read "
+                    "in part, which is not shown for the whole; call again"
+                )
             if after in used or len(found) == before:
                 raise StoreError(
                     f"{answer.host} does not advance in its listing of {scope}: it was read in part, "
@@ -237,6 +242,14 @@ class Wire:
         headers = self.claimed() if path == "/answer" else ()
         answer = yield from self.post(path, body, absent=absent, reads=True, headers=headers)
         return answer.status, self.data(answer) if answer.status in FINE else None
+
+
+def _goes_on(page: dict[str, Any], *, full: bool) -> bool:
+    """Whether a page of a listing may not be the last: unless it says that it is, or says nothing and is not full."""
+    more = page.get("has_more")
+    if more is None:
+        return full or page.get("next_cursor") not in (None, "")
+    return more is not False
 
 
 def _pause_after(error: Unavailable | StoreError, request: Http, attempt: int) -> float:

@@ -67,19 +67,26 @@ class Mem0Oss(BaseDialect):
 
     def _listing(self, shelf: Shelf) -> Plan[tuple[list[Any], int | None]]:
         """A shelf's listing; or when it is longer than the server lists, how many rows the server counts there."""
-        listed: list[Any] = []
-        if shelf not in self._long:
-            listed = yield from _listed(shelf, LIST_CAP)
-            if len(listed) < LIST_CAP:
+        ours, total = 0, 0
+        for _ in range(READINGS):
+            listed: list[Any] = []
+            if shelf not in self._long:
+                listed = yield from _listed(shelf, LIST_CAP)
+                if len(listed) < LIST_CAP:
+                    return listed, None
+            total = (yield from _users(shelf)).get(shelf.wire_name, 0)
+            self._remember(shelf, total)
+            ours = len(_of(shelf, listed))
+            # Fewer than were listed, and yet not all of them: the list was cut among the rows of others.
+            if total > LIST_CAP or (listed and ours < total):
+                return [], total
+            if listed and ours == total:
                 return listed, None
-        total = (yield from _users(shelf)).get(shelf.wire_name, 0)
-        self._remember(shelf, total)
-        if total > LIST_CAP:
-            return [], total
-        if not listed:  # it has become shorter since
-            return (yield from self._listing(shelf))
-        # Fewer than were listed, and yet not all of them: the list was cut among the rows of others.
-        return ([], total) if len(_of(shelf, listed)) < total else (listed, None)
+            # It has become shorter since, or the server does not count what it lists: it is read again.
+        raise StoreError(
+            f"the Mem0 server lists {ours:,} memories of {_named(shelf)}, as many as it lists at most, and counts "
+            f"{total:,}: it cannot be told whether these are all; call again"
+        )
 
     def _remember(self, shelf: Shelf, total: int) -> None:
         if total > LIST_CAP and len(self._long) < REMEMBERED:
@@ -99,11 +106,11 @@ class Mem0Oss(BaseDialect):
             if len(found) >= total:
                 return _rows(found)
             total = (yield from _users(shelf)).get(shelf.wire_name, 0)  # some may have been removed meanwhile
-            if len(found) >= total:
+            if len(found) == total:
                 return _rows(found)
         raise StoreError(
             f"{_named(shelf)} has {total:,} memories, the Mem0 server lists at most {LIST_CAP:,}, and its search "
-            f"left out {total - len(found):,} of them: it cannot be read whole, only record by record"
+            f"left out some of them, it found {len(found):,}: it cannot be read whole, only record by record"
         )
 
     def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:

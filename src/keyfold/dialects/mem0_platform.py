@@ -55,7 +55,8 @@ class Mem0Platform(BaseDialect):
 
     def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
         items, more, count = yield from _page(_scope(shelf, ANY_RUN), 1)
-        if more and strayed(items, shelf):  # then the count is another's too
+        # Then the count is another's too; or it is of more than came, and no page is named that has them.
+        if (more and strayed(items, shelf)) or (not more and count != len(items)):
             rows = yield from self.rows(shelf)
             return len(rows), rows
         return (count, None) if more else (len(items), _rows(items))
