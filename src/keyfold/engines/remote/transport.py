@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from keyfold.dialects.wire import Answer, Closed, Http, NotSent, Together, TooLarge, Wait
 from keyfold.engines.remote.endpoint import Endpoint
+from keyfold.engines.remote.loops import LoopClients
 from keyfold.errors import InvalidRequest, StoreError, Unavailable
 from keyfold.flow import Plan, adrive, drive
 
@@ -115,7 +116,9 @@ class _Client:
             f"{self._endpoint.host} was still answering after {self._patience(request):.0f} s and was given up"
         )
 
-    def _closed_by_another(self, begun: bool) -> Unavailable:
+    def _closed_by_another(self, begun: bool, error: RuntimeError) -> Unavailable:
+        if not self._closed:  # how httpx2 and asyncio say that what they are to work with has ended
+            return Unavailable(f"{self._endpoint.host} could not be asked: {error}; call again")
         if begun:
             return Unavailable("this store was closed while it was being answered; open it again")
         return Closed("this store was closed; open it again")
@@ -237,10 +240,8 @@ class BlockingTransport(_Client):
             if monotonic() > until:
                 raise self._too_slow(request) from None
             raise self._failed(request, error) from None
-        except RuntimeError:  # the client was closed by another thread
-            if not self._closed:
-                raise
-            raise self._closed_by_another(begun) from None
+        except RuntimeError as error:  # the client was closed by another thread
+            raise self._closed_by_another(begun, error) from None
 
     def _together(self, request: Together) -> list[Any]:
         plans = list(request.plans)
@@ -257,13 +258,13 @@ class BlockingTransport(_Client):
 
 
 class AwaitedTransport(_Client):
-    """Carries out what plans yield, awaited, in one event loop."""
+    """Carries out what plans yield, awaited, in whatever event loop it is called from."""
 
     def __init__(
         self, endpoint: Endpoint, headers: Headers, timeout: float = TIMEOUT, keyless: str = ""
     ) -> None:
         super().__init__(endpoint, headers, timeout, keyless)
-        self._clients = {os.getpid(): httpx2.AsyncClient(**self._options())}
+        self._clients = LoopClients(self._options())
 
     async def perform(self, request: Any) -> Any:
         """Carry out an Http, a Wait or a Together."""
@@ -277,13 +278,7 @@ class AwaitedTransport(_Client):
 
     async def close(self) -> None:
         self._closed = True
-        if (mine := self._clients.get(os.getpid())) is not None:
-            await mine.aclose()
-
-    def _client(self) -> httpx2.AsyncClient:
-        # As in BlockingTransport.
-        found = self._clients.get(os.getpid())
-        return found or self._clients.setdefault(os.getpid(), httpx2.AsyncClient(**self._options()))
+        await self._clients.close()
 
     async def _exchange(self, request: Http) -> Answer:
         secrets = self._secrets()
@@ -292,7 +287,8 @@ class AwaitedTransport(_Client):
         try:
             async with (
                 asyncio.timeout(self._patience(request)),
-                self._client().stream(**built) as response,
+                self._clients.lent() as client,
+                client.stream(**built) as response,
             ):
                 begun = True
                 self._check_encoding(request, response)
@@ -305,10 +301,8 @@ class AwaitedTransport(_Client):
             raise self._too_slow(request) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._failed(request, error) from None
-        except RuntimeError:  # the client was closed meanwhile
-            if not self._closed:
-                raise
-            raise self._closed_by_another(begun) from None
+        except RuntimeError as error:  # the client was closed meanwhile
+            raise self._closed_by_another(begun, error) from None
 
     async def _together(self, request: Together) -> list[Any]:
         gate = asyncio.Semaphore(request.at_once)
