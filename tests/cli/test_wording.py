@@ -42,6 +42,17 @@ def test_an_argument_that_is_refused_is_named_as_it_was_typed(keyfold: Any, word
     assert "Config(" not in answer.err
 
 
+@pytest.mark.parametrize("character", ["\x7f", "\x80", "\x85", "\x9b", "\x9d", "\x9f"])
+def test_json_spells_out_every_control_character_and_says_the_same(keyfold: Any, character: str) -> None:
+    text = f"a{character}31m ñ"
+    assert keyfold(*SAVE, "--topic", text, "--tag", text, "--meta", f"{text}={text}", text).code == 0
+    for words in (("get", "1"), ("list",), ("search", "31m"), ("context",), ("history", "1", "--diff")):
+        answer = keyfold(*words, "--json")
+        assert character not in answer.out
+        assert f"a\\u{ord(character):04x}31m" in answer.out
+    assert keyfold("get", "1", "--json").document["content"] == text
+
+
 def test_a_call_is_named_as_the_command_that_does_it(keyfold: Any) -> None:
     told = keyfold("session", "end").err
     assert "keyfold session start opens one" in told

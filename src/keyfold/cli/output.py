@@ -47,7 +47,8 @@ class Output:
         import json
 
         form = json.dumps(value, ensure_ascii=not self._utf, indent=None, separators=(", ", ": "))
-        self._write(form + "\n")
+        # JSON lets these stand as they are; a terminal takes some of them for the start of a command
+        self._write(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", form) + "\n")
 
     def raw(self, text: str) -> None:
         """Data for programs, as UTF-8 bytes and untranslated, whatever the terminal speaks."""
