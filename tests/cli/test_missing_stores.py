@@ -43,6 +43,16 @@ def test_reading_a_store_that_is_not_there_is_as_reading_an_empty_one(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("words", [*READING, ("export",), ("doctor",), ("backup", "b.db")], ids=" ".join)
+def test_reading_leaves_an_empty_file_empty(keyfold: Any, words: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "empty.db"
+    file.touch()
+    answer = keyfold(*words, "--store", str(file))
+    assert answer.err.startswith(f"keyfold: the file {file} is empty, and no store yet")
+    assert answer.code in (0, 1)
+    assert (list(tmp_path.iterdir()), file.stat().st_size) == ([file], 0)
+
+
 def test_the_default_store_and_its_folder_are_not_made_by_reading(
     keyfold: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

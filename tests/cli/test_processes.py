@@ -39,6 +39,27 @@ def save(tmp_path: Path, text: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("how", ["<&-", "0>/dev/null"])
+def test_a_standard_input_that_cannot_be_read_is_told_in_a_word(how: str, tmp_path: Path) -> None:
+    for field, *words in (
+        ("CONTENT", "save", "--type", "decision", "--title", "t", "-"),
+        ("TEXT", "session", "summary", "-"),
+        ("PATH", "import", "-"),
+    ):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'exec "$@" {how}', "sh", sys.executable, "-m", "keyfold", *words],
+            capture_output=True,
+            env=environment(tmp_path),
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.startswith(f"keyfold: {field}: ".encode())
+        assert b"standard input" in done.stderr
+        assert done.stderr.count(b"\n") == 1
+        assert done.stdout == b""
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"PYTHONIOENCODING": "cp1252"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],

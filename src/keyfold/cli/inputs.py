@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from io import UnsupportedOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from keyfold.errors import InvalidRequest, NotFound
 
@@ -82,23 +84,25 @@ def existing_store(args: Namespace) -> str | None:
 
 
 def _none_yet(path: str) -> str:
+    if Path(path).exists():
+        return f"the file {path:.500} is empty, and no store yet; keyfold save makes it one"
     return f"there is no store at {path:.500} yet; keyfold save makes it"
 
 
 def missing_file(url: str | None) -> str | None:
-    """The file of an embedded store that opening would create; None where there is one, and for other stores."""
+    """The file of an embedded store that opening would create, or fill where it is empty; None for any other store."""
     from keyfold.registry import default_path, embedded_file
 
     path = embedded_file(str(default_path()) if url is None else url)
     if path is None:
         return None
     try:
-        Path(path).stat()
+        found = Path(path).stat()
     except FileNotFoundError:
         return path
     except (OSError, ValueError):  # opening it says what is the matter
         return None
-    return None
+    return path if stat.S_ISREG(found.st_mode) and not found.st_size else None
 
 
 def record_of(args: Namespace) -> dict[str, Any]:
@@ -112,8 +116,7 @@ def text_of(value: str, field: str) -> str:
     """A text from the command line, or from standard input when it is `-`."""
     if value != "-":
         return value
-    stream = getattr(sys.stdin, "buffer", None)
-    data = stream.read() if stream is not None else sys.stdin.read().encode()
+    data = standard_input(field).read()
     try:
         text = str(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -125,6 +128,23 @@ def text_of(value: str, field: str) -> str:
         if text.endswith(end):
             return text.removesuffix(end)
     return text
+
+
+def standard_input(field: str) -> IO[bytes]:
+    """Standard input's bytes. InvalidRequest where it cannot be read: some hooks and schedulers close it."""
+    problem = "it is closed"
+    if sys.stdin is not None:
+        try:
+            os.read(sys.stdin.fileno(), 0)
+        except UnsupportedOperation:  # it is no file
+            return sys.stdin.buffer
+        except OSError as error:
+            problem = error.strerror
+        else:
+            return sys.stdin.buffer
+    raise InvalidRequest(
+        field, f"- is standard input, which cannot be read ({problem}): give a text or a file instead"
+    )
 
 
 def metadata_of(pairs: list[str] | None) -> dict[str, Any]:

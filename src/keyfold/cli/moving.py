@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from keyfold.cli.inputs import existing_store, missing_file, readable_store, store_of, user_of
+from keyfold.cli.inputs import existing_store, missing_file, readable_store, standard_input, store_of, user_of
 from keyfold.cli.output import Output, counted
 from keyfold.errors import InvalidRequest, NotFound
 from keyfold.model import SESSION
@@ -51,14 +51,15 @@ def _as_document(lines: list[str], output: Output) -> int:
 def bring(args: Namespace, output: Output) -> int:
     """keyfold import"""
     options: dict[str, Any] = {"dry_run": args.dry_run, "progress": _progress(output)}
+    given = standard_input("PATH") if args.path == "-" else None
     engine = open_engine(readable_store(args, output) if args.dry_run else store_of(args))
     try:
-        if args.path == "-":
+        if given is not None:
             if args.source not in ("auto", "keyfold") or args.namespace_per is not None:
                 raise InvalidRequest(
                     "PATH", "standard input is read as a keyfold export; give other data as a path"
                 )
-            report = import_keyfold(engine, sys.stdin.buffer, namespace=args.user, **options)
+            report = import_keyfold(engine, given, namespace=args.user, **options)
         else:
             named = args.user
             source = detect(Path(args.path)) if args.source == "auto" else args.source
