@@ -86,6 +86,8 @@ BAD: list[tuple[bytes, int | None, str, bool]] = [
     (b'[{"jsonrpc":"2.0","id":5,"method":"ping"}]\n', None, "batches", True),
     (b'{"jsonrpc":"2.0","id":null,"method":"ping"}\n', None, "id must be", True),
     (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}\n', None, "id must be", True),
+    (b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}\n', None, "the id holds a lone surrogate", True),
+    (b'{"jsonrpc":"2.0","id":"a\xff","method":"ping"}\n', None, "a byte that is no UTF-8", True),
     (b'{"id":5,"method":"ping"}\n', 5, "jsonrpc", True),
     (b'{"jsonrpc":"2.0","id":5,"method":["ping"]}\n', 5, "a method", True),
     (b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":[]}\n', 5, "params must be an object", True),

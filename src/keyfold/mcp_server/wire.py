@@ -66,6 +66,15 @@ def read_message(line: bytes) -> SessionMessage | Refusal | None:
     return _message(found)
 
 
+def is_text(found: str) -> bool:
+    """Whether UTF-8 has a form for all of it."""
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _no_constant(name: str) -> None:
     raise json.JSONDecodeError(f"{name} is not JSON", "", 0)
 
@@ -73,6 +82,8 @@ def _no_constant(name: str) -> None:
 def _message(found: dict[str, Any]) -> SessionMessage | Refusal | None:
     sent_id = found.get("id")
     known_id = sent_id if isinstance(sent_id, (int, str)) and not isinstance(sent_id, bool) else None
+    if isinstance(known_id, str) and not is_text(known_id):  # no reply could name it
+        return Refusal(INVALID_REQUEST, f"the id holds a lone surrogate or a byte that is no UTF-8; {_FORM}")
     if "method" not in found and ("result" in found or "error" in found):
         logger.debug("dropped a response: this server asks nothing")
         return None
