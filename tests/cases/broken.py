@@ -292,7 +292,7 @@ BREAKS: Final[dict[str, Break]] = {
     ),
     "C049": Break(
         "memory/checks.py",
-        "at most {limit:,} are allowed. Split it",
+        "at most {limit:,} are allowed. {advice}",
         "that is too many",
         "the limit is not told",
     ),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from keyfold import Memory
+from keyfold import Config, Memory
 
 
 def test_an_export_imported_elsewhere_exports_the_same(keyfold: Any, saved: Any, tmp_path: Path) -> None:
@@ -245,3 +245,46 @@ def test_an_export_replaces_an_earlier_export_and_nothing_else(
     assert keyfold("export", "--output", str(tmp_path)).code == 3
     assert (notes.read_text(), pipe.is_fifo(), dangling.is_symlink()) == ("my notes\n", True, True)
     assert [item.name for item in tmp_path.glob(".*.part")] == []
+
+
+@pytest.fixture
+def long_texts(tmp_path: Path) -> str:
+    """A store that a program wrote with a higher limit."""
+    path = str(tmp_path / "long.db")
+    with Memory.open(path, config=Config(max_text_bytes=4 << 20)) as memory:
+        memory.mem_save("u", "x" * (2 << 20), type="decision", title="t", topic_key="k")
+        memory.mem_add_document("u", source="s", text="y" * (2 << 20))
+    return path
+
+
+def test_texts_over_the_usual_limit_are_brought_over_when_a_higher_one_is_named(
+    keyfold: Any, tmp_path: Path, long_texts: str
+) -> None:
+    file, other = str(tmp_path / "long.jsonl"), str(tmp_path / "other.db")
+    assert keyfold("export", "--output", file, "--store", long_texts).code == 0
+    for command in (["copy", long_texts, other], ["import", file, "--store", other]):
+        answer = keyfold(*command)
+        assert answer.code == 2
+        assert answer.err.count("takes 2,097,152 bytes as UTF-8; at most 1,048,576 are allowed") == 2
+        assert "--max-text-bytes N" in answer.err
+    for number, command in enumerate((["copy", long_texts], ["import", file, "--store"])):
+        target = str(tmp_path / f"{number}.db")
+        answer = keyfold(*command, target, "--max-text-bytes", "2097152")
+        assert (answer.code, answer.err) == (0, "")
+        assert keyfold("export", "--store", target).out == Path(file).read_text("utf-8")
+
+
+def test_a_note_over_the_usual_limit_is_read_when_a_higher_one_is_named(keyfold: Any, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("x" * (2 << 20), "utf-8")
+    answer = keyfold("import", str(tmp_path / "notes"))
+    assert answer.code == 2
+    assert "--max-text-bytes N" in answer.err
+    assert keyfold("import", str(tmp_path / "notes"), "--max-text-bytes", "3000000").code == 0
+
+
+def test_a_limit_that_is_none_is_refused_by_its_flag(keyfold: Any, tmp_path: Path, long_texts: str) -> None:
+    answer = keyfold("copy", long_texts, str(tmp_path / "other.db"), "--max-text-bytes", "0")
+    assert answer.code == 2
+    assert "--max-text-bytes: must be a whole number from 1" in answer.err
+    assert not (tmp_path / "other.db").exists()

@@ -254,7 +254,8 @@ def test_a_bad_entry_is_reported_and_the_rest_goes_in(engine: InMemoryEngine, wr
         "sessions 2": "started_at: it is missing, or no text",
         "sessions 3": "started_at: it is not a time such as 2026-01-31 12:00:00",
         "sessions 4": "it must be an object",
-        "observations 1": "content: takes 1,400,000 bytes as UTF-8; at most 1,048,576 are allowed. Split it",
+        "observations 1": "content: takes 1,400,000 bytes as UTF-8; at most 1,048,576 are allowed. "
+        "Split it, or raise max_text_bytes (keyfold import and copy: --max-text-bytes N)",
         "observations 3": "content: is blank; it must hold at least one character that is not white space",
         "observations 4": "title: must be a string, not NoneType",
         "observations 5": "created_at: it is not a time such as 2026-01-31 12:00:00",

@@ -10,7 +10,7 @@ from typing import Any
 from keyfold.cli.inputs import existing_store, missing_file, readable_store, standard_input, store_of, user_of
 from keyfold.cli.output import Output, counted
 from keyfold.errors import InvalidRequest, NotFound
-from keyfold.model import SESSION
+from keyfold.model import SESSION, Config
 from keyfold.portability import Report, detect, export_file, import_keyfold, import_path
 from keyfold.portability import copy as copy_store
 from keyfold.portability import export as export_lines
@@ -50,7 +50,9 @@ def _as_document(lines: list[str], output: Output) -> int:
 
 def bring(args: Namespace, output: Output) -> int:
     """keyfold import"""
-    options: dict[str, Any] = {"dry_run": args.dry_run, "progress": _progress(output)}
+    options: dict[str, Any] = {
+        "config": _config(args), "dry_run": args.dry_run, "progress": _progress(output),
+    }  # fmt: skip
     given = standard_input("PATH") if args.path == "-" else None
     engine = open_engine(readable_store(args, output) if args.dry_run else store_of(args))
     try:
@@ -86,16 +88,24 @@ def copy(args: Namespace, output: Output) -> int:
         raise InvalidRequest("--store", "is not for copy: FROM_URL and TO_URL are its stores")
     if missing_file(args.origin) is not None:
         raise NotFound(f"there is no store at {args.origin!r}")
+    config = _config(args)
     source = open_engine(args.origin)
     try:
         target = open_engine(args.target)
         try:
-            report = copy_store(source, target, namespace=args.user, progress=_progress(output))
+            report = copy_store(
+                source, target, namespace=args.user, config=config, progress=_progress(output)
+            )
         finally:
             target.close()
     finally:
         source.close()
     return _told(report, output)
+
+
+def _config(args: Namespace) -> Config:
+    """The settings of an import: as always, but for the longest text where that is named."""
+    return Config() if args.max_text_bytes is None else Config(max_text_bytes=args.max_text_bytes)
 
 
 def _progress(output: Output) -> Any:

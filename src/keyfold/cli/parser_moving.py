@@ -77,10 +77,19 @@ def moving(commands: Commands, shared: argparse.ArgumentParser) -> None:
         "--namespace-per", choices=("project",), help="Engram: a user a project, named as the project"
     )
     bring.add_argument("--dry-run", action="store_true", help="only say what would happen")
+    _longest(bring)
     copy = command(commands, shared, "copy", "moving:copy", "copy everything from one store to another")
     copy.add_argument("origin", metavar="FROM_URL")
     copy.add_argument("target", metavar="TO_URL")
     copy.add_argument(
         "--resume", action="store_true", help="go on after a copy that was cut short (what is there is kept)"
     )
+    _longest(copy)
     command(commands, shared, "tour", "tour:tour", "see Keyfold at work in a minute, in a store of its own")
+
+
+def _longest(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--max-text-bytes", metavar="N", type=int,
+        help="take texts of up to N bytes (default 1048576), as a store with a raised limit has them",
+    )  # fmt: skip

@@ -18,6 +18,7 @@ FLAGS: Final = {
     "filter": "--meta",
     "idempotency_key": "--idempotency-key",
     "limit": "--limit",
+    "max_text_bytes": "--max-text-bytes",
     "metadata": "--meta",
     "namespace-per": "--namespace-per",
     "observation_id": "ID",

@@ -39,6 +39,7 @@ MAX_NEIGHBOURS: Final = 500
 MAX_BUDGET: Final = 1_000_000
 MAX_IDEMPOTENCY_KEY: Final = 64
 MAX_INDEX: Final = 10**10 - 1
+SPLIT: Final = "Split it"
 
 
 def refuse_bad_characters(field: str, value: str) -> None:
@@ -49,10 +50,10 @@ def refuse_bad_characters(field: str, value: str) -> None:
         raise InvalidRequest(field, f"holds a {word} at position {position}; remove it and try again")
 
 
-def text(field: str, value: Any, limit: int, *, blank: bool = False) -> str:
+def text(field: str, value: Any, limit: int, *, blank: bool = False, advice: str = SPLIT) -> str:
     """A text field: a string, not blank, without NUL and lone surrogates; redacted, then of at most `limit` bytes.
 
-    A mark at the end counts as the opener that it may stand for.
+    A mark at the end counts as the opener that it may stand for. `advice` is what to do about a text that is too long.
     """
     if value.__class__ is not str:
         value = _as_string(field, value)
@@ -62,15 +63,15 @@ def text(field: str, value: Any, limit: int, *, blank: bool = False) -> str:
         refuse_bad_characters(field, value)
     safe = redact(value) if "<" in value else value
     if len(safe) * 4 > limit:
-        refuse_over(field, safe[:-MARK_GROWS] if safe.endswith(REDACTED) else safe, limit)
+        refuse_over(field, safe[:-MARK_GROWS] if safe.endswith(REDACTED) else safe, limit, advice)
     return safe
 
 
-def refuse_over(field: str, value: str, limit: int) -> None:
+def refuse_over(field: str, value: str, limit: int, advice: str = SPLIT) -> None:
     """InvalidRequest when the text takes more than `limit` bytes as UTF-8: refused, never cut."""
     size = len(value.encode())
     if size > limit:
-        raise InvalidRequest(field, f"takes {size:,} bytes as UTF-8; at most {limit:,} are allowed. Split it")
+        raise InvalidRequest(field, f"takes {size:,} bytes as UTF-8; at most {limit:,} are allowed. {advice}")
 
 
 def _as_string(field: str, value: Any) -> str:
@@ -118,9 +119,9 @@ def observation_type(config: Config, value: Any) -> str:
     )
 
 
-def content(config: Config, field: str, value: Any, *, blank: bool = False) -> str:
+def content(config: Config, field: str, value: Any, *, blank: bool = False, advice: str = SPLIT) -> str:
     """A long text: at most `Config.max_text_bytes`."""
-    return text(field, value, config.max_text_bytes, blank=blank)
+    return text(field, value, config.max_text_bytes, blank=blank, advice=advice)
 
 
 def tags(value: Any) -> tuple[str, ...] | Unset | None:

@@ -17,6 +17,8 @@ from keyfold.text.redact import redact_count
 
 # A turn's key is its thread's id and an index, so keys of other kinds may be a little longer than a topic key.
 MAX_KEY_BYTES: Final = checks.MAX_NAME_BYTES + 64
+# A store whose own limit was raised holds longer texts than another takes unasked.
+RAISE: Final = "Split it, or raise max_text_bytes (keyfold import and copy: --max-text-bytes N)"
 
 
 # Two of these are made a record and nobody else sees them: unfrozen they cost a third.
@@ -130,7 +132,9 @@ class Sealer:
         blank = kind == SESSION or (
             kind == TURN and isinstance(state.metadata, dict) and bool(state.metadata.get("tool_calls"))
         )
-        content, digest = prepare(checks.content(self.config, "content", state.content, blank=blank))
+        content, digest = prepare(
+            checks.content(self.config, "content", state.content, blank=blank, advice=RAISE)
+        )
         metadata = checks.metadata(state.metadata) if state.metadata != {} else None
         if kind == SESSION and isinstance(metadata, dict):
             metadata = _session_facts(metadata)

@@ -12,6 +12,7 @@ from typing import Final
 
 from keyfold.errors import InvalidRequest, NotFound
 from keyfold.memory.checks import MAX_NAME_BYTES
+from keyfold.portability.drafts import RAISE
 from keyfold.portability.foreign import BOM, read_regular
 from keyfold.portability.report import Report
 from keyfold.portability.strict_json import BadInput
@@ -125,7 +126,7 @@ def read(note: Note, limit: int) -> tuple[str, bytes, datetime]:
     data, changed = read_regular(path, limit + len(BOM) + 1)
     data = data.removeprefix(BOM)
     if len(data) > limit:
-        raise BadInput(f"it is longer than {limit:,} bytes; split it")
+        raise BadInput(f"it is longer than {limit:,} bytes. {RAISE}")
     if b"\0" in data:
         raise BadInput("it holds a NUL: it is no text")
     try:
