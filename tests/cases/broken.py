@@ -317,8 +317,8 @@ BREAKS: Final[dict[str, Break]] = {
     "C056": Break("text/check.py", 'return error.start, "lone surrogate"', "return None", "surrogates pass"),
     "C057": Break(
         "cli/inputs.py",
-        'getattr(sys.stdin, "buffer", None)',
-        "None",
+        "standard_input(field).read()",
+        "sys.stdin.read().encode()",
         "stdin is read as the terminal's encoding",
     ),
     "C058": Break(

@@ -139,7 +139,7 @@ def standard_input(field: str) -> IO[bytes]:
         except UnsupportedOperation:  # it is no file
             return sys.stdin.buffer
         except OSError as error:
-            problem = error.strerror
+            problem = error.strerror or type(error).__name__
         else:
             return sys.stdin.buffer
     raise InvalidRequest(
