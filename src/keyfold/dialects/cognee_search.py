@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from keyfold.dialects.base import Hit, Row
 from keyfold.dialects.cognee_rows import excerpt
+from keyfold.dialects.payload import share
 from keyfold.dialects.wire import Http, Statuses, ask
 from keyfold.errors import StoreError
 from keyfold.flow import Plan
@@ -55,9 +56,10 @@ def _data_id(entry: Any) -> str:
 
 def _score(distance: Any, place: int) -> float:
     """How good a match is: a cosine distance turned round; servers before 1.6 give none, but an order."""
-    if isinstance(distance, (int, float)):
-        return 1.0 - float(min(1, max(0, distance)))
-    return 1.0 / (1.0 + place)
+    if distance is None:
+        return 1.0 / (1.0 + place)
+    # In this order NaN, and what is further off than can be, become 0.
+    return share(1 - distance) if type(distance) in (int, float) else 0.0
 
 
 def found_by_words(rows: Sequence[Row], text: str) -> list[Hit]:
@@ -69,10 +71,10 @@ def found_by_words(rows: Sequence[Row], text: str) -> list[Hit]:
         said = "\n".join((record.title, "" if record.minted else record.key, *record.tags, record.content))
         if units:
             tokens = set(index_tokens(said))
-            share = sum(not tokens.isdisjoint(unit) for unit in units) / len(units)
+            part = sum(not tokens.isdisjoint(unit) for unit in units) / len(units)
         else:  # function words alone
             asked = set(all_words(text))
-            share = len(asked.intersection(all_words(said))) / max(1, len(asked))
-        if share:
-            hits.append(Hit(row, BY_WORDS * share, excerpt=row.bare))
+            part = len(asked.intersection(all_words(said))) / max(1, len(asked))
+        if part:
+            hits.append(Hit(row, BY_WORDS * part, excerpt=row.bare))
     return sorted(hits, key=lambda hit: hit.score, reverse=True)

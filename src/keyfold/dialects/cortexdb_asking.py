@@ -14,7 +14,7 @@ from typing import Any, Final
 from keyfold.dialects.base import Recalled, Row, Shelf
 from keyfold.dialects.cortexdb_names import scope_of
 from keyfold.dialects.cortexdb_wire import FINE, Wire, pauses
-from keyfold.dialects.payload import Payload, wire_text
+from keyfold.dialects.payload import Payload, share, wire_text
 from keyfold.dialects.wire import Closed, Together, Wait
 from keyfold.errors import InvalidRequest, NotFound, StoreError, Unauthorized, Unavailable, Unsupported
 from keyfold.flow import Plan
@@ -182,6 +182,5 @@ def _cited(citations: Any, rows: Sequence[Row]) -> tuple[tuple[Row, float], ...]
         row = by_event.get(str(citation.get("id") or citation.get("event_id") or citation.get("key")))
         if row is not None and row.remote not in found:
             score = citation.get("score")
-            weight = float(score) if isinstance(score, (int, float)) else 1 / (1 + rank)
-            found[row.remote] = (row, min(1.0, max(0.0, weight)))
+            found[row.remote] = (row, share(score) if type(score) in (int, float) else 1 / (1 + rank))
     return tuple(found.values())

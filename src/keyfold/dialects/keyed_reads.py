@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -45,6 +46,7 @@ from keyfold.dialects.names import is_digest
 from keyfold.errors import InvalidRequest, Unsupported
 from keyfold.flow import Plan
 from keyfold.model import KINDS, READABLE_KINDS, SESSION, Answer, Citation, Reach, Record, Revision
+from keyfold.text.check import clean
 from keyfold.text.snippet import snippet
 from keyfold.text.tokens import all_words
 
@@ -151,8 +153,10 @@ def search(dialect: Dialect, query: SearchQuery, now: datetime) -> Plan[FoundPag
             if hit.score <= 0 and not _named(record, words):
                 continue  # as far from the question as can be: services return it to fill the list
             score = min(1.0, max(0.0, hit.score))
+            # A piece that a service cut out may end within a character; a whole content was looked at when it was read.
+            shown = replace(record, content=clean(record.content))
             best[record.namespace, record.id] = Found(
-                record, score, {"service": score} if query.explain else None, hit.excerpt
+                shown, score, {"service": score} if query.explain else None, hit.excerpt
             )
     found = sorted(best.values(), key=lambda item: (item.score, item.record.updated_at), reverse=True)
     return FoundPage(tuple(found[: query.limit]), len(found))
@@ -282,9 +286,11 @@ def recall(dialect: Dialect, namespace: str, question: str, reach: Reach, now: d
             record = row.record
             current = counts.record.revision_count == record.revision_count
             citations.append(Citation.of(record, snippet(record.content, question), weight, current=current))
-    return Answer(told.text, tuple(citations))
+    return Answer(clean(told.text), tuple(citations))
 
 
 def health(dialect: Dialect) -> Plan[Health]:
     """Whether the service answers, and to us."""
-    return Health(True, dialect.capabilities.engine, (yield from dialect.probe()))
+    facts = yield from dialect.probe()
+    facts = {name: clean(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
+    return Health(True, dialect.capabilities.engine, facts)

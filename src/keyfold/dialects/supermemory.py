@@ -15,7 +15,7 @@ from typing import Any, Final
 from keyfold.contract.reach import within
 from keyfold.dialects import supermemory_wire as wire
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf, newest_first
-from keyfold.dialects.payload import FIELD, Payload, read
+from keyfold.dialects.payload import FIELD, Payload, read, share
 from keyfold.dialects.supermemory_rows import (
     KEY,
     WHOLE,
@@ -124,7 +124,7 @@ class Supermemory(BaseDialect):
             if entry.digest is None or entry.id == head.id:  # else it is a state that does not count
                 record = replace(row.record, content=entry.text if row.record.content else "")
                 payload = replace(row.payload, record=record)
-                hits.append(Hit(replace(row, payload=payload), _score(score), excerpt=head.parts > 1))
+                hits.append(Hit(replace(row, payload=payload), share(score), excerpt=head.parts > 1))
         return hits
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
@@ -257,10 +257,6 @@ class Supermemory(BaseDialect):
         if len(self._gone) >= REMEMBERED:
             self._gone.clear()
         self._gone.update(ids)
-
-
-def _score(told: Any) -> float:
-    return float(min(1, max(0, told))) if isinstance(told, (int, float)) else 0.0
 
 
 def _named(tag: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from keyfold.clock import EPOCH, from_micros, from_text
 from keyfold.errors import NotFound, StoreError
 from keyfold.portability.strict_json import LARGEST, BadInput, decoded
+from keyfold.text.check import clean as clean
 from keyfold.text.redact import redact, redact_count
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -22,8 +23,6 @@ BOM: Final = b"\xef\xbb\xbf"
 MAX_LINE: Final = 64 << 20
 _SALVAGED: Final = 64
 _EARLIEST: Final = 1e8  # seconds: a smaller number is a year, a count, anything but a time of these tools
-_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
-_SURROGATES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\0\ud800-\udfff]")
 # Files of a device or a pipe would block a reader; a link put in place of a file is not followed.
 _FLAGS: Final = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -115,20 +114,6 @@ def time_from(value: Any) -> datetime | None:
 
 
 REPAIRED: Final = "NUL or lone surrogates in it became U+FFFD"
-
-
-def clean(text: str) -> str:
-    """Text that a store can hold: surrogates that belong together are joined, single ones and NUL become U+FFFD."""
-    if text.isascii():
-        return text.replace("\0", "\ufffd") if "\0" in text else text
-    if _UNSTORABLE.search(text) is None:
-        return text
-    return _SURROGATES.sub(_repaired, text)
-
-
-def _repaired(found: re.Match[str]) -> str:
-    pair = found[0]
-    return "\ufffd" if len(pair) == 1 else pair.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def cleaned(value: Any, depth: int = 12) -> Any:

@@ -1,5 +1,11 @@
 """Characters that a store cannot hold."""
 
+import re
+from typing import Final
+
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+_SURROGATES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\0\ud800-\udfff]")
+
 
 def bad_character(text: str) -> tuple[int, str] | None:
     """Return the position of the first NUL or lone surrogate and its name, or None.
@@ -16,3 +22,17 @@ def bad_character(text: str) -> tuple[int, str] | None:
             if nul < 0 or error.start < nul:
                 return error.start, "lone surrogate"
     return None if nul < 0 else (nul, "NUL")
+
+
+def clean(text: str) -> str:
+    """Text that a store can hold: surrogates that belong together are joined, single ones and NUL become U+FFFD."""
+    if text.isascii():
+        return text.replace("\0", "\ufffd") if "\0" in text else text
+    if _UNSTORABLE.search(text) is None:
+        return text
+    return _SURROGATES.sub(_repaired, text)
+
+
+def _repaired(found: re.Match[str]) -> str:
+    pair = found[0]
+    return "\ufffd" if len(pair) == 1 else pair.encode("utf-16", "surrogatepass").decode("utf-16")
