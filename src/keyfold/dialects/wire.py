@@ -11,6 +11,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 from urllib.parse import unquote
@@ -75,8 +76,9 @@ class Answer:
     """
 
     status: int
-    headers: Mapping[str, str]
-    body: bytes
+    # Not in its repr, which tracebacks show: some services quote the key that they refuse.
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
     host: str = "the service"
     keyless: str = ""
     wrote: bool = False
@@ -84,14 +86,14 @@ class Answer:
 
     def json(self) -> Any:
         """The body as JSON. `unreadable` when it is something else: a login page, half a document."""
-        try:
+        with suppress(ValueError, RecursionError):
             return json.loads(self.body)
-        except (ValueError, RecursionError):
-            kind = self.clean(self.headers.get("content-type", "no content type"))
-            raise self.unreadable(
-                f"{self.host} answered {self.status} with something that is not JSON ({len(self.body)} bytes, "
-                f"{kind}): check that the address is the service's own"
-            ) from None
+        # Raised out here, the error has none behind it whose frames hold the body.
+        kind = self.clean(self.headers.get("content-type", "no content type"))
+        raise self.unreadable(
+            f"{self.host} answered {self.status} with something that is not JSON ({len(self.body)} bytes, "
+            f"{kind}): check that the address is the service's own"
+        )
 
     def object(self) -> dict[str, Any]:
         """The body as a JSON object; `unreadable` when it is something else."""

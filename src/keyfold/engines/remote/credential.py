@@ -23,12 +23,13 @@ class Credential:
         if found is None:
             return None
         if not isinstance(found, str) or not found.strip():
-            raise Unauthorized(f"the credential is blank: set {self._names[0]}, or leave it unset")
-        if not found.isascii() or any(ord(character) < 33 or ord(character) == 127 for character in found):
-            raise Unauthorized(
-                "the credential has white space, line ends or characters outside ASCII: it is not sent"
-            )
-        return found
+            wrong = f"the credential is blank: set {self._names[0]}, or leave it unset"
+        elif not found.isascii() or any(ord(character) < 33 or ord(character) == 127 for character in found):
+            wrong = "the credential has white space, line ends or characters outside ASCII: it is not sent"
+        else:
+            return found
+        del found  # a traceback has the variables of its frames
+        raise Unauthorized(wrong)
 
     @property
     def absence(self) -> str:

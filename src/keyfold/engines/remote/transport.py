@@ -142,6 +142,13 @@ class _Client:
         return Unavailable(f"{host} broke the connection off before it answered: call again")
 
 
+def _bare(error: BaseException) -> BaseException:
+    """An error without the frames that it came through and the errors behind it: their variables hold the key, and
+    there are tools that show or send a traceback's variables."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
 def _fields(form: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     fields: dict[str, list[str]] = {}
     for name, value in form:
@@ -222,6 +229,14 @@ class BlockingTransport(_Client):
 
     def _exchange(self, request: Http) -> Answer:
         secrets = self._secrets()
+        try:
+            return self._tried(request, secrets)
+        except BaseException as error:
+            fault = _bare(error)
+        del secrets
+        raise fault
+
+    def _tried(self, request: Http, secrets: dict[str, str]) -> Answer:
         built = self._built(request, secrets)
         self._deadline.until = until = monotonic() + self._patience(request)
         begun = False
@@ -282,6 +297,14 @@ class AwaitedTransport(_Client):
 
     async def _exchange(self, request: Http) -> Answer:
         secrets = self._secrets()
+        try:
+            return await self._tried(request, secrets)
+        except BaseException as error:  # of a cancellation too
+            fault = _bare(error)
+        del secrets
+        raise fault
+
+    async def _tried(self, request: Http, secrets: dict[str, str]) -> Answer:
         built = self._built(request, secrets)
         begun = False
         try:
