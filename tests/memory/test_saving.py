@@ -194,6 +194,63 @@ def test_a_batch_gives_a_receipt_an_item_and_folds_repeats(memory: Memory) -> No
     assert receipts[4].revision_count == 3
 
 
+SAME_ITEMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "the same": ({}, {}),
+    "metadata in another order": ({"metadata": {"a": 1, "b": [2]}}, {"metadata": {"b": [2.0], "a": 1.0}}),
+    "tags in another order": ({"tags": ["a", "b"]}, {"tags": ["b", "a", "b"]}),
+    "the same span of expiry": ({"expires_at": timedelta(days=1)}, {"expires_at": timedelta(hours=24)}),
+    "the same end, told in another zone": (
+        {"expires_at": "2030-01-01T00:00:00Z"},
+        {"expires_at": "2030-01-01T01:00:00+01:00"},
+    ),
+    "observed at another time": ({"observed_at": "2020-01-01T00:00:00Z"}, {"observed_at": None}),
+    "defaults that one passes": ({"tags": None, "metadata": {}, "pinned": False, "expires_at": None}, {}),
+    "another session": ({"session_id": "a"}, {"session_id": "b"}),
+    "an idempotency key": ({}, {"idempotency_key": "k"}),
+    "two idempotency keys": ({"idempotency_key": "j"}, {"idempotency_key": "k"}),
+}
+
+
+@pytest.mark.parametrize("window", [0, 60])
+@pytest.mark.parametrize(("one", "other"), SAME_ITEMS.values(), ids=SAME_ITEMS.keys())
+def test_items_of_a_batch_that_say_the_same_are_one_whatever_the_window(
+    open_memory: Callable[..., Memory],
+    clock: SteppedClock,
+    window: int,
+    one: dict[str, Any],
+    other: dict[str, Any],
+) -> None:
+    clock.step = timedelta(microseconds=1)
+    memory = open_memory(dedup_window=window)
+    item = {"content": "same", **LOOSE}
+    receipts = memory.mem_save_many("alice", [{**item, **one}, {**item, **other}])
+    assert [receipt.outcome for receipt in receipts] == ["created", "deduped"]
+    assert receipts[0].id == receipts[1].id
+    for key in filter(None, (one.get("idempotency_key"), other.get("idempotency_key"))):
+        again = memory.mem_save_many("alice", [{**item, "idempotency_key": key}])[0]
+        assert (again.id, again.replayed) == (receipts[0].id, True)
+
+
+OTHER_ITEMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "title": ({}, {"title": "Another"}),
+    "metadata": ({"metadata": {"a": 1}}, {"metadata": {"a": True}}),
+    "tags": ({"tags": ["a,b"]}, {"tags": ["a", "b"]}),
+    "a pin": ({}, {"pinned": True}),
+    "span": ({"expires_at": timedelta(days=1)}, {"expires_at": timedelta(days=2)}),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER_ITEMS.values(), ids=OTHER_ITEMS.keys())
+def test_items_of_a_batch_that_differ_are_two_unless_the_content_alone_counts(
+    open_memory: Callable[..., Memory], one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    item = {"content": "same", **LOOSE}
+    items = [{**item, **one}, {**item, **other}]
+    for number, (rule, outcome) in enumerate((("material", "created"), ("content", "deduped"))):
+        memory = open_memory(str(number), dedup_window=0, dedup_on=rule)
+        assert [receipt.outcome for receipt in memory.mem_save_many("bob", items)] == ["created", outcome]
+
+
 def test_a_batch_with_a_bad_item_writes_nothing_and_names_it(memory: Memory) -> None:
     with pytest.raises(InvalidRequest) as caught:
         memory.mem_save_many("alice", [{"content": "good", **LOOSE}, {"content": " ", **LOOSE}])

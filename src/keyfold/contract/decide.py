@@ -6,6 +6,7 @@ one, after the look-up), so a save means the same everywhere. DESIGN 3, step 4.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -285,6 +286,33 @@ def repeats(record: Record, intent: Intent) -> bool:
         for name in MATERIAL
         for value in (getattr(intent, name),)
     )
+
+
+def said(intent: Intent) -> str:
+    """What an unkeyed save says, as text that two saves share exactly where `repeats` holds between them.
+
+    So neither the order of tags and of metadata's keys counts, nor whether what is at its default was passed, nor what is
+    not material (the session, when it was observed). A span of expiry is itself: the instant differs within one call.
+    """
+    if intent.dedup_on == "content":
+        return str(intent.normalized_hash)
+    values: list[Any] = [intent.normalized_hash, intent.type, intent.title]
+    for name in ("metadata", "tags", "pinned"):
+        value = getattr(intent, name)
+        values.append(_CLEARED[name] if value is UNSET or value is None else value)
+    values[-2] = sorted(set(values[-2]))
+    span, moment = intent.expires_in, intent.expires_at
+    values += [str(span), None] if span is not None else [None, str(moment) if moment else None]
+    return json.dumps(_exact(values), sort_keys=True)
+
+
+def _exact(value: Any) -> Any:
+    """A JSON value with whole numbers in one form: 1.0 says what 1 says."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, dict):
+        return {key: _exact(item) for key, item in value.items()}
+    return [_exact(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def other_call(existing: str | None) -> IdempotencyConflict:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from keyfold.contract import calls
+from keyfold.contract.decide import said
 from keyfold.contract.intents import Intent, Ref, SessionLapsed, SessionUse
 from keyfold.contract.prepare import prepare
 from keyfold.errors import InvalidRequest, NotFound, Unavailable
@@ -199,8 +200,9 @@ def mem_save_many(
     """Save many memories of one user in one transaction: a receipt an item, in order.
 
     `items` are mappings with mem_save's fields, at most 10,000. All are validated before the first is
-    written, and when one cannot be written none is. An item repeated within the call is deduped to its
-    first copy, whatever the window. Raises as mem_save, naming the item.
+    written, and when one cannot be written none is. An item without a key that says what an earlier one of the call
+    says (by what is material, as for mem_save) is deduped to its first copy, whatever the window. Raises as mem_save,
+    naming the item.
     """
     intents: list[Intent] = []
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
@@ -256,14 +258,15 @@ def _first_copies(intents: list[Intent]) -> tuple[list[tuple[int, bool]], list[I
     first: list[tuple[int, bool]] = []
     distinct: list[Intent] = []
     for intent in intents:
-        told = None if intent.key is not None else repr(intent)
-        if told is not None and told in places:
-            first.append((places[told], False))
-            continue
-        if told is not None:
-            places[told] = len(distinct)
-        first.append((len(distinct), True))
-        distinct.append(intent)
+        place = len(distinct) if intent.key is not None else places.setdefault(said(intent), len(distinct))
+        if place == len(distinct):
+            first.append((place, True))
+            distinct.append(intent)
+        elif intent.idempotency is None or intent.idempotency == distinct[place].idempotency:
+            first.append((place, False))
+        else:  # the engine is to keep its key, and finds the first copy: nothing is newer
+            first.append((len(distinct), True))
+            distinct.append(replace(intent, dedup_window=None))
     return first, distinct
 
 
