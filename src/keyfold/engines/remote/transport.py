@@ -231,7 +231,7 @@ class BlockingTransport(_Client):
         secrets = self._secrets()
         try:
             return self._tried(request, secrets)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - it is raised below
             fault = _bare(error)
         del secrets
         raise fault
@@ -299,7 +299,7 @@ class AwaitedTransport(_Client):
         secrets = self._secrets()
         try:
             return await self._tried(request, secrets)
-        except BaseException as error:  # of a cancellation too
+        except BaseException as error:  # noqa: BLE001 - it is raised below, a cancellation too
             fault = _bare(error)
         del secrets
         raise fault
