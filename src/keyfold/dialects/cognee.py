@@ -9,7 +9,7 @@ every add safe to repeat.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from keyfold.dialects.cognee_search import found_by_words, nearest
 from keyfold.dialects.held import LOOKS, log, moving
 from keyfold.dialects.names import is_path_id
 from keyfold.dialects.payload import Payload
+from keyfold.dialects.removing import said, until_gone
 from keyfold.dialects.wire import Answer, Http, Statuses, Together, Wait, ask
 from keyfold.errors import Conflict, StoreError, Unauthorized
 from keyfold.flow import Plan
@@ -149,12 +150,24 @@ class Cognee(BaseDialect):
         yield from self.remove(shelf, [row for row in rows if row.remote not in written])
 
     def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
-        refused: list[bool] = yield Together([_delete(row) for row in rows])
-        if any(refused):
-            # 401 or 403: the dataset is another's, or was deleted with all that it held.
-            self._datasets.drop()
-            if (yield from self._datasets.home(shelf)) is not None:
-                raise _closed(shelf)
+        homes = {row.remote: row.home for row in rows}
+
+        def send(ids: Sequence[str]) -> Plan[Collection[str]]:
+            answers: list[Answer] = yield Together([_delete(homes[remote], remote) for remote in ids])
+            if any(answer.status in (401, 403) for answer in answers):
+                # The dataset is another's, or was deleted with all that it held.
+                self._datasets.drop()
+                if (yield from self._datasets.home(shelf)) is not None:
+                    raise _closed(shelf)
+                return ids
+            # What is absent is answered as what was there is: a 404 is not Cognee's.
+            told = [answer.status != 404 and said(answer) is None for answer in answers]
+            return {remote for remote, done in zip(ids, told, strict=True) if done}
+
+        def held(ids: Sequence[str]) -> Plan[Collection[str]]:  # noqa: ARG001  # the listing names them all
+            return {item.remote for item in (yield from self._items(shelf))}
+
+        yield from until_gone(shelf, list(homes), send, held)
 
     def _add(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[set[str]]:
         """Add records, and return the ids of their rows."""
@@ -173,7 +186,7 @@ class Cognee(BaseDialect):
             if any(
                 remote[14:15] == "5" for remote in ids
             ):  # made of the content, not random: as before 1.5.0
-                yield Together([_delete_in(home, remote) for remote in ids])
+                yield Together([_delete(home, remote) for remote in ids])
                 raise too_old(answer.host)
             self._datasets.remember(shelf, home)
             written.update(ids)
@@ -292,15 +305,9 @@ def _raw(item: Item) -> Plan[bytes | None]:
     return answer.body
 
 
-def _delete(row: Row) -> Plan[bool]:
-    return (yield from _delete_in(row.home, row.remote))
-
-
-def _delete_in(home: str, remote: str) -> Plan[bool]:
-    """Whether the deletion of a row was refused. One that is gone already is no error."""
+def _delete(home: str, remote: str) -> Plan[Answer]:
     request = Http("DELETE", f"/api/v1/datasets/{home}/data/{remote}", repeatable=True)
-    answer = yield from ask(request, GONE)
-    return answer.status in (401, 403)
+    return (yield from ask(request, GONE))
 
 
 def _sent(shelf: Shelf, files: Sequence[File]) -> Plan[Answer]:

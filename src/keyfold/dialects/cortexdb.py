@@ -17,6 +17,7 @@ from keyfold.contract.intents import Idempotency
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Recalled, Replays, Row, Shelf, newest_first
 from keyfold.dialects.cortexdb_asking import Asking
 from keyfold.dialects.cortexdb_envelope import call_label, encode, item_label, piece_of
+from keyfold.dialects.cortexdb_forgetting import forget
 from keyfold.dialects.cortexdb_names import ROOT, scope_of, shelf_of
 from keyfold.dialects.cortexdb_rows import (
     PASSED,
@@ -28,16 +29,14 @@ from keyfold.dialects.cortexdb_rows import (
     remember,
     rows_of,
 )
-from keyfold.dialects.cortexdb_wire import Wire, Written, pauses
+from keyfold.dialects.cortexdb_wire import LISTED_WITHIN, MOST_LABELS, Wire, Written, pauses
 from keyfold.dialects.payload import KeptCall, Payload
 from keyfold.dialects.wire import Closed, Together, Wait
 from keyfold.errors import OutcomeUnknown, StoreError, Unavailable
 from keyfold.flow import Plan
 
-MOST_LABELS: Final = 50  # that a listing is asked for at once
 MOST_FORGOTTEN: Final = 100  # ids a forget
 MOST_SCOPES: Final = 1_000  # that are listed, and there is no next page
-LISTED_WITHIN: Final = 30.0  # seconds
 EMPTY_FOR: Final = (0.25, 0.5, 1.0)  # between looks at a scope that seems empty, before it is erased
 AGAIN: Final = (0.25, 0.5)  # looks at a record whose pieces are not all there: they may be on their way
 
@@ -343,8 +342,9 @@ class CortexDB(BaseDialect):
 
     def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
         events = list(dict.fromkeys(event for row in rows for event in row.parts))
+        digests = list(dict.fromkeys(row.payload.digest for row in rows))
         for at in range(0, len(events), MOST_FORGOTTEN):
-            yield from self.wire.forget(scope_of(shelf), events[at : at + MOST_FORGOTTEN])
+            yield from forget(self.wire, shelf, events[at : at + MOST_FORGOTTEN], digests)
         self._forgot(shelf, rows, events)
 
     def erase(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:

@@ -33,6 +33,8 @@ from keyfold.errors import Conflict, OutcomeUnknown, StoreError, Unauthorized, U
 from keyfold.flow import Plan
 
 MOST_PAGES: Final = 1_000  # of a listing
+MOST_LABELS: Final = 50  # that a listing is asked for at once
+LISTED_WITHIN: Final = 30.0  # seconds, after which what was accepted should have been
 PAGE: Final = 200  # copies of events a page: a listing shows every event twice
 CHANGING: Final = "AUTHORIZATION_STATE_CHANGED"  # the scope is just being registered; it passes
 CHANGE_PAUSES: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -51,6 +53,13 @@ class Written(NamedTuple):
 
     event: str
     replayed: bool
+
+
+class Forgot(NamedTuple):
+    """What became of a forget: whether all of it is done by the service's own count, or only taken note of."""
+
+    done: bool = False
+    queued: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +222,7 @@ class Wire:
         answer = yield from self.get(f"/events/{quote(identity, safe='')}", absent=(404,))
         return self.data(answer) if answer.status in FINE else None
 
-    def forget(self, scope: str, ids: Sequence[str]) -> Plan[None]:
+    def forget(self, scope: str, ids: Sequence[str]) -> Plan[Forgot]:
         """Take at most 100 events out of every read. Never sent without ids: no ids would mean all."""
         assert 0 < len(ids) <= 100
         body = {
@@ -230,10 +239,21 @@ class Wire:
                 if last:
                     raise unknown(str(taken)) from None
                 continue
-            if answer.status in FINE:
-                with unreadable():
-                    self.data(answer)
-            return
+            return self._forgot(answer, len(ids))
+        raise AssertionError("the second time returns or raises")
+
+    def _forgot(self, answer: Answer, number: int) -> Forgot:
+        """What became of a forget: a status alone does not tell, the count of what was deleted does."""
+        if answer.status not in FINE:
+            return Forgot()
+        try:
+            deleted = self.data(answer).get("deleted")
+        except (StoreError, OutcomeUnknown):
+            deleted = None
+        count = deleted.get("events") if isinstance(deleted, dict) else None
+        return Forgot(
+            type(count) is int and count >= number and answer.status == 200, queued=answer.status == 202
+        )
 
     def asked(
         self, path: str, body: dict[str, Any], *, absent: tuple[int, ...] = ()

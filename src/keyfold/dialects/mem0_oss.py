@@ -15,6 +15,7 @@ from urllib.parse import quote
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
 from keyfold.dialects.names import SESSIONS_TAG, is_digest, is_path_id, untagged
 from keyfold.dialects.payload import FIELD, Payload, header, read, share, wire_text
+from keyfold.dialects.removing import remove_rows, says
 from keyfold.dialects.wire import Answer, Http, Statuses, Together, ask
 from keyfold.errors import StoreError
 from keyfold.flow import Plan
@@ -129,8 +130,8 @@ class Mem0Oss(BaseDialect):
             yield from self.insert(shelf, [payload])
         yield from self.remove(shelf, rows[1:])
 
-    def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:  # noqa: ARG002  # an id names a row alone
-        yield Together([_delete(row) for row in rows])
+    def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
+        yield from remove_rows(self, shelf, rows, _delete)
 
     def shelves(self) -> Plan[list[Shelf]]:
         found = map(_shelf, (yield from _users()))
@@ -236,8 +237,14 @@ def _add(shelf: Shelf, payload: Payload) -> Plan[None]:
         )
 
 
-def _delete(row: Row) -> Plan[None]:
-    yield from ask(Http("DELETE", f"/memories/{quote(row.remote, safe='')}", repeatable=True), GONE)
+def _delete(row: Row) -> Plan[bool]:
+    request = Http("DELETE", f"/memories/{quote(row.remote, safe='')}", repeatable=True)
+    return removed((yield from ask(request, GONE)))
+
+
+def removed(answer: Answer) -> bool:
+    """Whether Mem0 says that it removed a memory, on either of its wires."""
+    return answer.status != 404 and says(answer, "message")
 
 
 def results(answer: Answer) -> list[Any]:

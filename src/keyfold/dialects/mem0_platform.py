@@ -12,9 +12,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
-from keyfold.dialects.mem0_oss import AGENT, GONE, added, results, row_of, strayed
+from keyfold.dialects.mem0_oss import AGENT, GONE, added, removed, results, row_of, strayed
 from keyfold.dialects.names import SESSIONS_TAG, untagged
 from keyfold.dialects.payload import FIELD, Payload, header, share, wire_text
+from keyfold.dialects.removing import remove_rows
 from keyfold.dialects.wire import Http, Together, ask
 from keyfold.errors import StoreError
 from keyfold.flow import Plan
@@ -83,8 +84,8 @@ class Mem0Platform(BaseDialect):
             yield from self.insert(shelf, [payload])
         yield from self.remove(shelf, rows[1:])
 
-    def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:  # noqa: ARG002  # an id names a row alone
-        yield Together([_delete(row) for row in rows])
+    def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
+        yield from remove_rows(self, shelf, rows, _delete)
 
     def probe(self) -> Plan[dict[str, Any]]:
         yield from ask(Http("GET", "/v1/ping/", reads=True))
@@ -151,8 +152,8 @@ def _add(shelf: Shelf, payload: Payload) -> Plan[None]:
         )
 
 
-def _delete(row: Row) -> Plan[None]:
-    yield from ask(Http("DELETE", _path(row), repeatable=True), GONE)
+def _delete(row: Row) -> Plan[bool]:
+    return removed((yield from ask(Http("DELETE", _path(row), repeatable=True), GONE)))
 
 
 def _path(row: Row) -> str:

@@ -8,7 +8,7 @@ listing proves that there is nothing. What is forgotten is only marked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from keyfold.contract.reach import within
 from keyfold.dialects import supermemory_wire as wire
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf, newest_first
 from keyfold.dialects.payload import FIELD, Payload, read, share
+from keyfold.dialects.removing import until_gone
 from keyfold.dialects.supermemory_rows import (
     KEY,
     WHOLE,
@@ -139,10 +140,10 @@ class Supermemory(BaseDialect):
         made = yield from self._put(tag, rows[0], layout)
         if made is None:  # somebody forgot it meanwhile
             yield from self.insert(shelf, [payload])
-        replaced = [identity for row in rows[1:] for identity in (row.remote, *_parts(row))]
+        parts = [identity for row in rows[1:] for identity in _parts(row)]
         if made is None or not _same_content(rows[0], layout):
-            replaced += _parts(rows[0])
-        yield from self._forget(tag, replaced)
+            parts += _parts(rows[0])
+        yield from self._forget(shelf, [row.remote for row in rows[1:]], parts)
         self._wrote([payload])
 
     def _put(self, tag: str, row: Row, layout: Layout) -> Plan[str | None]:
@@ -175,13 +176,27 @@ class Supermemory(BaseDialect):
     def remove(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[None]:
         heads = [row.remote for row in rows]
         parts = [identity for row in rows for identity in (*_parts(row), *_loose(row))]
-        yield from self._forget(tag_of(shelf), [*heads, *parts])
+        yield from self._forget(shelf, heads, parts)
         for row in rows:
             self._newest.pop(row.payload.digest, None)
 
-    def _forget(self, tag: str, ids: Sequence[str]) -> Plan[None]:
-        if ids:
-            yield from wire.forget(tag, list(dict.fromkeys(ids)))
+    def _forget(self, shelf: Shelf, heads: Sequence[str], parts: Sequence[str]) -> Plan[None]:
+        tag = tag_of(shelf)
+
+        def send(ids: Sequence[str]) -> Plan[Collection[str]]:
+            told: list[bool] = yield Together([wire.forget(tag, identity) for identity in ids])
+            return {identity for identity, done in zip(ids, told, strict=True) if done}
+
+        def held(ids: Sequence[str]) -> Plan[Collection[str]]:  # noqa: ARG001  # the listing names them all
+            return {entry.id for entry in (yield from self._listed(tag)) if entry.live}
+
+        every = list(dict.fromkeys([*heads, *parts]))
+        told = (yield from wire.forget_many(tag, every)) if len(every) > 1 else set[str]()
+        for ids in (heads, parts):  # one after the other: a head that stays without its parts is damage
+            # What the service does not say that it forgot, it is asked to forget by itself.
+            left = [identity for identity in ids if identity not in told]
+            if left:
+                yield from until_gone(shelf, left, send, held)
             self._remember_gone(ids)
 
     def versions(self, shelf: Shelf, digest: str) -> Plan[list[Row]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from keyfold.dialects.removing import said
 from keyfold.dialects.supermemory_rows import LONGEST_TAG, number_of
 from keyfold.dialects.wire import AT_ONCE, Answer, Http, Statuses, Together, ask
-from keyfold.errors import OutcomeUnknown, StoreError
+from keyfold.errors import StoreError
 from keyfold.flow import Plan
 
 Found = TypeVar("Found")
@@ -134,33 +135,30 @@ def put(tag: str, identity: str, text: str, metadata: Mapping[str, Any]) -> Plan
     return made
 
 
-def forget(tag: str, ids: Sequence[str]) -> Plan[None]:
-    """Mark memories as forgotten, in order. One that is gone already is no error."""
+def forget(tag: str, identity: str) -> Plan[bool]:
+    """Mark a memory as forgotten; whether the service says that it did."""
+    body = {"id": identity, "containerTag": tag}
+    answer = yield from ask(Http("DELETE", "/v4/memories", json=body, repeatable=True), GONE)
+    told = said(answer)
+    return answer.status not in GONE.absent and isinstance(told, dict) and told.get("forgotten") is True
+
+
+def forget_many(tag: str, ids: Sequence[str]) -> Plan[set[str]]:
+    """Mark memories as forgotten, in order; those of which the service says that it did, which may be none."""
+    found: set[str] = set()
     for start in range(0, len(ids), FORGOTTEN_AT_ONCE):
         batch = list(ids[start : start + FORGOTTEN_AT_ONCE])
-        told = (yield from _forget_many(tag, batch)) if len(batch) > 1 else set[str]()
-        # What the service does not say that it forgot, it is asked to forget by itself.
-        yield Together([_forget(tag, identity) for identity in batch if identity not in told])
-
-
-def _forget(tag: str, identity: str) -> Plan[None]:
-    body = {"id": identity, "containerTag": tag}
-    yield from ask(Http("DELETE", "/v4/memories", json=body, repeatable=True), GONE)
-
-
-def _forget_many(tag: str, ids: list[str]) -> Plan[set[str]]:
-    body = {"ids": ids, "containerTag": tag, "dryRun": False, "maxForget": len(ids)}
-    request = Http("POST", "/v4/memories/forget-matching", json=body, repeatable=True)
-    answer = yield from ask(request, MAY_LACK)
-    if answer.status in MAY_LACK.absent:
-        return set()
-    try:
-        told = answer.object().get("forgotten")
-    except (StoreError, OutcomeUnknown):  # then each is asked for by itself
-        return set()
-    return (
-        {str(item.get("id")) for item in told if isinstance(item, dict)} if isinstance(told, list) else set()
-    )
+        body = {"ids": batch, "containerTag": tag, "dryRun": False, "maxForget": len(batch)}
+        request = Http("POST", "/v4/memories/forget-matching", json=body, repeatable=True)
+        answer = yield from ask(request, MAY_LACK)
+        told = said(answer)
+        gone = (
+            told.get("forgotten") if isinstance(told, dict) and answer.status not in MAY_LACK.absent else None
+        )
+        if not isinstance(gone, list):
+            break  # then each is asked for by itself
+        found |= {str(item.get("id")) for item in gone if isinstance(item, dict)}
+    return found
 
 
 def tags() -> Plan[list[str]]:
