@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +14,8 @@ from keyfold import AsyncMemory, Config, Memory, NotFound
 from keyfold.contract.calls import Call
 from keyfold.contract.intents import Intent, Load, Ref
 from keyfold.contract.prepare import prepare
-from keyfold.model import SESSION
+from keyfold.memory.context import render
+from keyfold.model import SESSION, Record
 from keyfold.portability import export, import_keyfold
 from tests.conftest import SteppedClock
 
@@ -189,6 +190,59 @@ def test_pinned_memories_lead_the_context_however_old(memory: Memory, clock: Ste
     for number in range(3):
         memory.mem_save("alice", f"newer {number}", **NOTE)
     assert memory.mem_context("alice").index("the pinned one") < memory.mem_context("alice").index("newer")
+
+
+@pytest.mark.parametrize("budget", [250, 300, 1_000, 8_000, 50_000])
+@pytest.mark.parametrize(
+    ("title", "key", "content"),
+    [
+        ("T " * 2_000, None, "an important word"),
+        ("T " * 2_000, "k/" * 250, "an important word " + "and more " * 1_000),
+        ("short", "k" * 512, "an important word"),
+        ("x" * 4_096, "key", "an important word"),
+    ],
+)
+def test_a_memory_with_a_long_title_or_key_is_in_the_context(
+    memory: Memory, budget: int, title: str, key: str | None, content: str
+) -> None:
+    saved = memory.mem_save("alice", content, type="decision", title=title, topic_key=key, pinned=True)
+    memory.mem_save("alice", "a small one", type="decision", title="small")
+    text = memory.mem_context("alice", budget=budget)
+    assert len(text) <= budget
+    assert "an important word" in text
+    assert f"#{saved.id}\n" in text
+    assert text.truncated == ("…" in text)
+    shown = text.count("## ")
+    assert shown == 2 or text.endswith(f"[cut to the budget: {2 - shown} more]")
+
+
+def test_a_memory_that_cannot_fit_into_the_context_is_counted_as_left_out() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def record(identity: str) -> Record:
+        facts = (
+            "alice",
+            "observation",
+            identity,
+            True,
+            "decision",
+            "title",
+            "text",
+            {},
+            (),
+            None,
+            1,
+            "",
+            at,
+            at,
+        )
+        return Record(identity, *facts, None, False, "internal", None)
+
+    text = render([record("x" * 300), record("1"), record("2")], 4, 400)
+    assert "#1\n" in text
+    assert "#2\n" in text
+    assert text.endswith("[cut to the budget: 2 more]")
+    assert text.truncated
 
 
 def test_a_context_for_a_query_answers_it(memory: Memory) -> None:

@@ -87,6 +87,9 @@ def render(records: list[Record], total: int, budget: int) -> ContextText:
             block, shortened = block_of(record, room)
             if not block:
                 break
+        if not block:
+            cut = True  # it is one of those that the mark counts
+            continue
         blocks.append(block)
         used += len(block)
         cut = cut or shortened
@@ -104,15 +107,30 @@ def _left_out(missing: int) -> str:
 
 
 def block_of(record: Record, room: int) -> tuple[str, bool]:
-    """One memory as text of at most `room` characters, and whether it was cut; empty when it cannot fit."""
+    """One memory as text of at most `room` characters, and whether it was cut; empty when it cannot fit.
+
+    Where it is too long, its title takes at most half of the room with what stands beside it.
+    """
     name = f", {record.topic_key}" if record.topic_key is not None else ""
     title = " ".join(record.title.split())
-    head = f"## {title} [{record.type}{name}] {record.updated_at:%Y-%m-%d} #{record.id}\n"
-    whole = f"{head}{record.content}\n\n"
+    facts = _facts(record, name)
+    whole = f"## {title}{facts}{record.content}\n\n"
     if len(whole) <= room:
         return whole, False
+    if len(facts) > room // 3:  # a key that is cut would be another key; the id still names the record
+        facts = _facts(record, ", …" if name else "")
+    longest = max(room // 2 - len(facts), SHORTEST_CUT)
+    if len(title) > longest:  # a title may be longer than the share of a memory: its text is to be seen too
+        title = f"{title[: longest - 1].rstrip()}…"
+    head = f"## {title}{facts}"
+    if len(head) + len(record.content) + 2 <= room:
+        return f"{head}{record.content}\n\n", True
     tail = " …[cut]\n\n"
     left = room - len(head) - len(tail)
     if left < SHORTEST_CUT:
         return "", True
     return f"{head}{record.content[:left].rstrip()}{tail}", True
+
+
+def _facts(record: Record, name: str) -> str:
+    return f" [{record.type}{name}] {record.updated_at:%Y-%m-%d} #{record.id}\n"
