@@ -19,6 +19,7 @@ from tests.remote.common import (
     MEM0_OSS,
     MEM0_PLATFORM,
     SERVICES,
+    SUPERMEMORY,
     TINYHUMANS,
     Service,
 )
@@ -29,6 +30,14 @@ WRITES = {
     COGNEE: "/api/v1/add",
     CORTEXDB: "experience",
     TINYHUMANS: "experience",
+}
+REWRITES = {
+    MEM0_OSS: ("PUT", "/memories"),
+    MEM0_PLATFORM: ("PUT", "/memories"),
+    SUPERMEMORY: ("PATCH", "/v4/memories"),
+    COGNEE: ("POST", "/api/v1/add"),
+    CORTEXDB: ("POST", "experience"),
+    TINYHUMANS: ("POST", "experience"),
 }
 SPELT = "".join(f"\\u{ord(character):04x}" for character in KEY)
 FORMS = {
@@ -47,8 +56,8 @@ Running = Callable[[Any], Any]
 Remembering = Callable[..., Memory]
 
 
-def save(memory: Memory) -> Any:
-    return memory.mem_save("ana", "JWT, one hour.", type="decision", title="Auth", topic_key="auth")
+def save(memory: Memory, text: str = "JWT, one hour.") -> Any:
+    return memory.mem_save("ana", text, type="decision", title="Auth", topic_key="auth")
 
 
 @pytest.mark.parametrize("service", WRITES, ids=lambda service: service.name)
@@ -69,6 +78,28 @@ def test_a_write_whose_answer_cannot_be_read_is_unknown_and_its_retry_writes_not
     assert again.replayed
     assert again.revision_count == 1
     assert len(memory.mem_list("ana")) == 1
+
+
+@pytest.mark.parametrize("service", REWRITES, ids=lambda service: service.name)
+@pytest.mark.parametrize("kind", ["status", "apply_then_status"])
+@pytest.mark.parametrize("body", ["<html>Please sign in</html>", "", {}, [], None, {"results": []}])
+def test_a_rewrite_that_is_not_answered_in_the_services_own_form_is_unknown_and_its_retry_makes_one_revision(
+    service: Service, kind: str, body: Any, running: Running, remembering: Remembering
+) -> None:
+    double = running(service.double())
+    memory = remembering(service, double)
+    save(memory)
+    method, path = REWRITES[service]
+    double.faults.add(kind, method=method, path=path, code=200, body=body)
+    with pytest.raises(OutcomeUnknown, match="make the same call again"):
+        save(memory, "JWT, two hours.")
+    held = [record.content for record in remembering(service, double).mem_list("ana").items]
+    assert held == ["JWT, one hour." if kind == "status" else "JWT, two hours."], (
+        "nothing but what was done is there"
+    )
+    again = save(memory, "JWT, two hours.")
+    assert (again.replayed, again.revision_count) == (kind != "status", 2)
+    assert [record.content for record in memory.mem_list("ana").items] == ["JWT, two hours."]
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)

@@ -126,7 +126,7 @@ class Mem0Oss(BaseDialect):
         body = {"text": wire_text(payload), "metadata": {FIELD: header(payload)}}
         path = f"/memories/{quote(rows[0].remote, safe='')}"
         answer = yield from ask(Http("PUT", path, json=body, repeatable=True), GONE)
-        if answer.status == 404:  # somebody removed it meanwhile
+        if not rewritten(answer):  # somebody removed it meanwhile
             yield from self.insert(shelf, [payload])
         yield from self.remove(shelf, rows[1:])
 
@@ -240,6 +240,15 @@ def _add(shelf: Shelf, payload: Payload) -> Plan[None]:
 def _delete(row: Row) -> Plan[bool]:
     request = Http("DELETE", f"/memories/{quote(row.remote, safe='')}", repeatable=True)
     return removed((yield from ask(request, GONE)))
+
+
+def rewritten(answer: Answer) -> bool:
+    """Whether Mem0 changed a memory, on either of its wires; False when it is gone. What says neither is unknown."""
+    if answer.status == 404:
+        return False
+    if {"message", "id"}.isdisjoint(answer.object()):
+        raise answer.unreadable(f"{answer.host} answered a rewrite in a form that is not Mem0's")
+    return True
 
 
 def removed(answer: Answer) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
-from keyfold.dialects.mem0_oss import AGENT, GONE, added, removed, results, row_of, strayed
+from keyfold.dialects.mem0_oss import AGENT, GONE, added, removed, results, rewritten, row_of, strayed
 from keyfold.dialects.names import SESSIONS_TAG, untagged
 from keyfold.dialects.payload import FIELD, Payload, header, share, wire_text
 from keyfold.dialects.removing import remove_rows
@@ -80,7 +80,7 @@ class Mem0Platform(BaseDialect):
     def rewrite(self, shelf: Shelf, rows: Sequence[Row], payload: Payload) -> Plan[None]:
         body = {"text": wire_text(payload), "metadata": {FIELD: header(payload)}}
         answer = yield from ask(Http("PUT", _path(rows[0]), json=body, repeatable=True), GONE)
-        if answer.status == 404:  # somebody removed it meanwhile
+        if not rewritten(answer):  # somebody removed it meanwhile
             yield from self.insert(shelf, [payload])
         yield from self.remove(shelf, rows[1:])
 
