@@ -11,7 +11,7 @@ from keyfold.cli.inputs import existing_store, missing_file, readable_store, sta
 from keyfold.cli.output import Output, counted
 from keyfold.errors import InvalidRequest, NotFound
 from keyfold.model import SESSION, Config
-from keyfold.portability import Report, detect, export_file, import_keyfold, import_path
+from keyfold.portability import Report, detect, export_file, import_keyfold, import_path, lines_of
 from keyfold.portability import copy as copy_store
 from keyfold.portability import export as export_lines
 from keyfold.registry import open_engine
@@ -20,10 +20,11 @@ from keyfold.registry import open_engine
 def export(args: Namespace, output: Output) -> int:
     """keyfold export"""
     engine = open_engine(existing_store(args))
+    beyond: list[str] = []
     try:
         if args.output is not None and args.output != "-":
             kinds: dict[str, int] = {}
-            lines_written = export_file(engine, args.output, namespace=args.user, kinds=kinds)
+            lines_written = export_file(engine, args.output, namespace=args.user, kinds=kinds, beyond=beyond)
             if output.json:
                 output.document({"records": lines_written, "kinds": kinds, "output": args.output})
             else:
@@ -31,13 +32,17 @@ def export(args: Namespace, output: Output) -> int:
                 told = f"{counted(lines_written - sessions, 'record')} and {counted(sessions, 'session')}"
                 output.note(f"keyfold: wrote {told} to {args.output}")
             return 0
-        lines = export_lines(engine, namespace=args.user)
+        lines = export_lines(engine, namespace=args.user, beyond=beyond)
         if output.json:
             return _as_document(list(lines)[1:-1], output)
         for line in lines:
             output.raw(line)
     finally:
         engine.close()
+        for told in beyond:
+            output.note(
+                f"keyfold: note: {told} has a history too long for an import of this file: `keyfold copy` takes it"
+            )
     return 0
 
 
@@ -61,7 +66,8 @@ def bring(args: Namespace, output: Output) -> int:
                 raise InvalidRequest(
                     "PATH", "standard input is read as a keyfold export; give other data as a path"
                 )
-            report = import_keyfold(engine, given, namespace=args.user, **options)
+            lines = lines_of(given, options["config"].max_text_bytes)
+            report = import_keyfold(engine, lines, namespace=args.user, **options)
         else:
             named = args.user
             source = detect(Path(args.path)) if args.source == "auto" else args.source

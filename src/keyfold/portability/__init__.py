@@ -6,6 +6,7 @@ from keyfold.portability.chatgpt import import_chatgpt
 from keyfold.portability.claude_code import import_claude_code
 from keyfold.portability.detect import SOURCES, Source, detect
 from keyfold.portability.engram import import_engram
+from keyfold.portability.lines import lines_of
 from keyfold.portability.markdown import import_markdown
 from keyfold.portability.mcp_memory import import_mcp_memory
 from keyfold.portability.reader import import_keyfold
@@ -30,4 +31,5 @@ __all__ = [
     "import_markdown",
     "import_mcp_memory",
     "import_path",
+    "lines_of",
 ]

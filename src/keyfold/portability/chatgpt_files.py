@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from keyfold.errors import InvalidRequest
-from keyfold.portability.foreign import ODD_NUMBERS, Lenient, open_regular, open_source
+from keyfold.portability.foreign import ODD_NUMBERS, Lenient, check_there, open_regular, open_source
 from keyfold.portability.report import Report
 from keyfold.portability.strict_json import BadInput
 
@@ -33,6 +33,7 @@ _NEAR: Final = 16
 
 def conversations(path: Path, report: Report) -> Iterator[tuple[str, Any]]:
     """Where each conversation stands, and the conversation. What is wrong is reported, the rest comes."""
+    check_there(path)
     if path.is_dir():
         names = sorted(entry.name for entry in path.iterdir() if NAME.fullmatch(entry.name))
         if not names:

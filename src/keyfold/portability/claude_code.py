@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from keyfold.contract.protocols import Engine
-from keyfold.errors import InvalidRequest, NotFound
+from keyfold.errors import InvalidRequest
 from keyfold.model import Config
 from keyfold.portability.chats import Thread
 from keyfold.portability.claude_messages import BOOKKEEPING, turns_of
 from keyfold.portability.foreign import (
     ODD_NUMBERS,
+    check_there,
     clean,
     json_lines,
     modified,
@@ -53,6 +54,7 @@ def import_claude_code(
     report = Report(format="claude-code", dry_run=dry_run)
     loader = Loader(engine, report, config or Config(), dry_run=dry_run, progress=progress)
     place = Path(path)
+    check_there(place)
     if place.is_dir():
         files = list(transcripts_in(place))
         if not files:
@@ -66,8 +68,6 @@ def import_claude_code(
             with file:
                 _Transcript(loader, report, namespace, name, Path(name).stem).read(file)
     else:
-        if not place.exists():
-            raise NotFound(f"there is nothing to import at {str(path)!r}")
         with open_source(place) as file:
             _Transcript(loader, report, namespace, "", place.stem).read(file)
     loader.finish()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import zipfile
@@ -17,7 +16,7 @@ from keyfold.portability.chatgpt_files import NAME as CONVERSATIONS
 from keyfold.portability.chatgpt_files import zip_names
 from keyfold.portability.claude_code import is_transcript, transcripts_in
 from keyfold.portability.engram_files import LISTS, folder_of, is_engram, unpacked
-from keyfold.portability.foreign import BOM, Lenient, lenient
+from keyfold.portability.foreign import BOM, Lenient, check_there, lenient
 from keyfold.portability.markdown_files import is_note
 from keyfold.portability.mcp_graph import is_graph
 from keyfold.portability.strict_json import BadInput
@@ -34,9 +33,15 @@ _OTHER: Final = (
     "Code's or ChatGPT's; say which with --from if it should be"
 )
 
+_NO_FILE: Final = (
+    "it is no regular file, so what is in it cannot be found out; a keyfold export may come through a pipe, "
+    "with --from keyfold"
+)
+
 
 def detect(path: Path) -> Source:
     """The format of what is at a path. NotFound, or InvalidRequest when it is none that is known."""
+    check_there(path)
     try:
         found = _folder(path) if path.is_dir() else _file(path)
     except FileNotFoundError:
@@ -45,8 +50,6 @@ def detect(path: Path) -> Source:
         raise InvalidRequest("path", "it is gzipped and broken or cut") from None
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
-    except ValueError:
-        raise NotFound("there is nothing to import at a path with a NUL") from None
     if found is None:
         raise InvalidRequest("path", _OTHER)
     return found
@@ -70,16 +73,20 @@ def _notes(path: Path) -> Iterator[Path]:
     return (file for file in path.rglob("*") if is_note(file.name))
 
 
-def _head(path: Path) -> bytes:
-    """The beginning of a file, unpacked."""
+def _head(path: Path, *, strict: bool = False) -> bytes:
+    """The beginning of a file, unpacked. What a broken one holds before it breaks may do, unless it is `strict`."""
     with path.open("rb") as raw:
         if raw.read(2) != b"\x1f\x8b":
             raw.seek(0)
             return raw.read(_HEAD)
     data = b""
-    with gzip.open(path) as stream, contextlib.suppress(EOFError):  # what a cut file holds may do
-        while len(data) < _HEAD and (more := stream.read1(_HEAD)):
-            data += more
+    try:
+        with gzip.open(path) as stream:
+            while len(data) < _HEAD and (more := stream.read1(_HEAD)):
+                data += more
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        if strict or not data:
+            raise
     return data
 
 
@@ -87,13 +94,16 @@ def _file(path: Path) -> Source | None:
     if is_note(path.name):
         return "markdown" if path.is_file() else _missing(path)
     if path.exists() and not path.is_file():
-        raise InvalidRequest("path", _OTHER)
+        raise InvalidRequest("path", _NO_FILE)
     with path.open("rb") as raw:
         packed = raw.read(4) == b"PK\x03\x04"
     if packed:
         return "chatgpt" if _is_archive(path) else None
     head = _head(path).removeprefix(BOM).lstrip()
-    return _of_lines(head) or _of_whole(path, head)
+    found = _of_lines(head) or _of_whole(path, head)
+    if found is None:
+        _head(path, strict=True)  # that it is broken says more than that it is nothing known
+    return found
 
 
 def _missing(path: Path) -> Source:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from keyfold.errors import InvalidRequest, NotFound
-from keyfold.portability.foreign import ODD_NUMBERS, REPAIRED, Lenient, cleaned, lenient
+from keyfold.errors import InvalidRequest
+from keyfold.portability.foreign import ODD_NUMBERS, REPAIRED, Lenient, check_there, cleaned, lenient
 from keyfold.portability.report import Report
 from keyfold.portability.strict_json import BadInput
 
@@ -83,6 +83,7 @@ def read(path: Path, report: Report) -> Contents:
 
     InvalidRequest when a single file is no Engram data at all, NotFound when there is nothing at the path.
     """
+    check_there(path)
     contents = Contents([], [], [], [])
     if path.is_dir():
         folder = folder_of(path)
@@ -98,7 +99,7 @@ def read(path: Path, report: Report) -> Contents:
             problem = report.skipped[-1].reason if report.skipped_count > before else "it is empty"
             raise InvalidRequest("path", f"the file is not Engram's: {problem}")
     else:
-        raise NotFound(f"there is nothing to import at {str(path)!r}")
+        raise InvalidRequest("path", "it is no regular file and no folder")
     return contents
 
 

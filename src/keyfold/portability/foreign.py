@@ -72,10 +72,19 @@ def _opened(path: str | Path, *, follow: bool) -> tuple[int, os.stat_result]:
     return handle, status
 
 
+def check_there(path: Path) -> None:
+    """NotFound when there is nothing at the path that an import was asked for, StoreError when nobody can tell."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a name with a NUL is no file's
+        raise NotFound(f"there is nothing to import at {str(path)!r}") from None
+    except OSError as error:
+        raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
+
+
 def open_source(path: Path) -> BinaryIO:
     """The file that an import was asked for. NotFound when there is none, StoreError when it cannot be read."""
-    if not path.exists():
-        raise NotFound(f"there is nothing to import at {str(path)!r}")
+    check_there(path)
     try:
         return open_regular(path)
     except BadInput as error:

@@ -30,7 +30,7 @@ _ALL_NEEDED: Final = frozenset(_NEEDED)
 
 def import_keyfold(
     engine: Engine,
-    lines: Iterable[str | bytes],
+    lines: Iterable[str | bytes | BadInput],
     *,
     config: Config | None = None,
     namespace: str | None = None,
@@ -39,7 +39,8 @@ def import_keyfold(
 ) -> Report:
     """Load an export into a store. Importing it again changes nothing.
 
-    `lines` come from an export or a file opened in binary (a byte order mark and CRLF are tolerated).
+    `lines` come from an export or a file opened in binary (a byte order mark and CRLF are tolerated), or from
+    `lines_of`, which sees to it that a file's line is no longer than memory bears.
     With `namespace` only that namespace's records are taken. InvalidRequest when the first header is of
     another format or a newer version; everything else that is wrong, a later header with what it heads
     included, is reported by line and skipped, and the rest goes in.
@@ -55,7 +56,7 @@ def import_keyfold(
     return report
 
 
-def _drafts(lines: Iterable[str | bytes], report: Report) -> Iterator[Draft]:
+def _drafts(lines: Iterable[str | bytes | BadInput], report: Report) -> Iterator[Draft]:
     number = records = 0
     whole = False  # whether the last line was a closing one (or is reported already)
     begun = False  # whether a header or a record was read
@@ -100,8 +101,10 @@ def _drafts(lines: Iterable[str | bytes], report: Report) -> Iterator[Draft]:
         )
 
 
-def _value(line: str | bytes) -> dict[str, Any] | None:
-    """A line's JSON object; None for an empty line."""
+def _value(line: str | bytes | BadInput) -> dict[str, Any] | None:
+    """A line's JSON object; None for an empty line. BadInput, the line's own included."""
+    if isinstance(line, BadInput):
+        raise line
     line = line.removeprefix(b"\xef\xbb\xbf") if isinstance(line, bytes) else line.removeprefix(_BOM)
     if not line or line.isspace():
         return None
@@ -193,10 +196,13 @@ def _state(value: dict[str, Any], written_at: datetime) -> State:
 
 
 def _time(value: dict[str, Any], name: str) -> datetime:
+    given = value[name]
     try:
-        return from_text(value[name])
-    except (ValueError, TypeError, OverflowError):
-        raise BadInput(f"{name} is not a time with an offset such as 2026-01-31T12:00:00Z") from None
+        if isinstance(given, str):
+            return from_text(given)
+    except (ValueError, OverflowError):
+        pass
+    raise BadInput(f"{name} is not a time with an offset such as 2026-01-31T12:00:00Z")
 
 
 def _optional_time(value: dict[str, Any], name: str) -> datetime | None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from keyfold.contract.protocols import Engine
-from keyfold.errors import InvalidRequest, NotFound, StoreError
+from keyfold.errors import InvalidRequest
 from keyfold.model import Config
 from keyfold.portability.chatgpt import import_chatgpt
 from keyfold.portability.claude_code import import_claude_code
 from keyfold.portability.detect import SOURCES, Source, detect
 from keyfold.portability.engram import import_engram
+from keyfold.portability.foreign import check_there
+from keyfold.portability.lines import lines_of, opened
 from keyfold.portability.markdown import import_markdown
 from keyfold.portability.mcp_memory import import_mcp_memory
 from keyfold.portability.reader import import_keyfold
@@ -66,6 +65,7 @@ def import_path(
     if source not in SOURCES:
         raise InvalidRequest("source", f"must be one of {', '.join(SOURCES)}")
     place = Path(path)
+    check_there(place)
     form = detect(place) if source == "auto" else source
     options: dict[str, Any] = {"config": config, "dry_run": dry_run, "progress": progress}
     if per_project:
@@ -73,8 +73,9 @@ def import_path(
             raise InvalidRequest("namespace-per", "this is for Engram's data, which names a project an entry")
         options["per_project"] = True
     if form == "keyfold":
-        with _open(place) as lines:
-            return import_keyfold(engine, _readable(lines), namespace=namespace, **options)
+        with opened(place) as file:
+            lines = lines_of(file, (config or Config()).max_text_bytes)
+            return import_keyfold(engine, lines, namespace=namespace, **options)
     return _FOREIGN[form](engine, place, namespace="default" if namespace is None else namespace, **options)
 
 
@@ -95,28 +96,3 @@ def copy(
     report = import_keyfold(target, lines, config=config, dry_run=dry_run, progress=progress)
     report.format = "copy"
     return report
-
-
-def _open(path: Path) -> BinaryIO:
-    """A file for reading bytes, unpacked when it is gzipped."""
-    try:
-        raw = path.open("rb")
-        packed = raw.peek(2)[:2] == b"\x1f\x8b"
-        if not packed:
-            return raw
-        raw.close()
-        return cast("BinaryIO", gzip.open(path, "rb"))
-    except FileNotFoundError:
-        raise NotFound(f"there is nothing to import at {str(path)!r}") from None
-    except OSError as error:
-        raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
-
-
-def _readable(lines: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file; what goes wrong while reading is an error of Keyfold's."""
-    try:
-        yield from lines
-    except (EOFError, zlib.error):
-        yield b'{"cut'  # a gzipped file that was cut or damaged: reported as the bad line it is
-    except OSError as error:
-        raise StoreError(f"cannot read the file to import: {error.strerror or 'it is broken'}") from None

@@ -20,6 +20,7 @@ from keyfold.contract.keys import portable
 from keyfold.contract.protocols import Engine, Whole
 from keyfold.errors import StoreError
 from keyfold.model import KINDS, Record, Revision
+from keyfold.portability.lines import MAX_LINE
 from keyfold.portability.places import check_place
 
 FORMAT: Final = "keyfold"
@@ -29,16 +30,26 @@ WHOLE: Final = 1 << 40
 
 
 def export(
-    engine: Engine, *, namespace: str | None = None, kinds: dict[str, int] | None = None
+    engine: Engine,
+    *,
+    namespace: str | None = None,
+    kinds: dict[str, int] | None = None,
+    beyond: list[str] | None = None,
 ) -> Iterator[str]:
-    """The lines of an export, each with its line end; of one namespace, or of all. `kinds` counts them by kind."""
+    """The lines of an export, each with its line end; of one namespace, or of all.
+
+    `kinds` counts them by kind; `beyond` gets the records whose lines are longer than an import of a file takes.
+    """
     yield _line({"format": FORMAT, "version": VERSION})
     total = 0
     for record, past in _everything(engine) if namespace is None else records_of(engine, namespace):
         total += 1
         if kinds is not None:
             kinds[record.kind] = kinds.get(record.kind, 0) + 1
-        yield _line(record_form(record, past))
+        line = _line(record_form(record, past))
+        if beyond is not None and len(line) > MAX_LINE // 4 and len(line.encode()) > MAX_LINE:
+            beyond.append(f"{record.kind} {record.key!r:.200} of {record.namespace!r:.200}")
+        yield line
     yield _line({"end": FORMAT, "records": total})
 
 
@@ -48,8 +59,9 @@ def export_file(
     *,
     namespace: str | None = None,
     kinds: dict[str, int] | None = None,
+    beyond: list[str] | None = None,
 ) -> int:
-    """Write an export to a file and return the number of records, sessions included (`kinds` counts by kind).
+    """Write an export to a file and return the number of records, sessions included (`kinds`, `beyond`: see `export`).
 
     It is written beside its destination and renamed when it is complete and on disk, so that an earlier
     export there stays whole until then. StoreError when it cannot be written, InvalidRequest where it would
@@ -64,7 +76,7 @@ def export_file(
         raise StoreError(f"cannot write an export to {target}: {error.strerror}") from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
-            for line in export(engine, namespace=namespace, kinds=kinds):
+            for line in export(engine, namespace=namespace, kinds=kinds, beyond=beyond):
                 out.write(line)
                 lines += 1
             out.flush()
