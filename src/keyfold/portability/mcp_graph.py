@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from keyfold.portability.foreign import (
     ODD_NUMBERS,
     REPAIRED,
+    Line,
     clean,
     cleaned,
-    json_lines,
     redact_json,
     time_from,
 )
@@ -25,9 +26,10 @@ from keyfold.portability.report import Report
 from keyfold.text.redact import has_private, redact, redact_count
 
 # Where an object of this file can begin after one that was cut off on the same line.
-_START: Final = re.compile(r'\{\s*"(?:type|name|entityType|observations|from|to|relationType)"\s*:')
+START: Final = re.compile(r'\{\s*"(?:type|name|entityType|observations|from|to|relationType)"\s*:')
 RELATIONS: Final = "relations"
 OWN_RELATIONS: Final = "relations (its own)"
+COPIES: Final = "copies of an entity on other lines, put together"
 PREFIX: Final = "entity/"
 _ENTITY: Final = frozenset(("type", "name", "entityType", "observations", "createdAt"))
 _RELATION: Final = ("from", "relationType", "to")
@@ -64,24 +66,64 @@ class Graph:
     relations: dict[tuple[str, str, str], Relation] = field(default_factory=dict)
     redacted: int = 0
     repaired: int = 0
+    left_out: int = 0
+    remarked: set[str] = field(default_factory=set)  # what the report says something about
+
+    def leave_out(self, reason: str, report: Report) -> None:
+        """Count what is not taken of an entity or of a relation."""
+        self.left_out += 1
+        report.leave_out(reason)
+
+    @property
+    def remarks(self) -> int:
+        """How often there was something to say of what was taken."""
+        return self.redacted + self.repaired + self.left_out
 
 
-def read_graph(file: BinaryIO, report: Report) -> Graph:
-    """Read a file. Lines that hold neither an entity nor a relation are reported, the rest is taken."""
+def concerned(value: Any) -> tuple[str, ...]:
+    """Of what entities a value of such a file tells: the one that it describes, or the two of a relation."""
+    if value.__class__ is not dict:
+        return ()
+    kind = _kind(value)
+    if kind == "entity":
+        name = value.get("name")
+        return (clean(name),) if name.__class__ is str else ()
+    source, target = value.get("from"), value.get("to")
+    return (clean(source), clean(target)) if source.__class__ is target.__class__ is str else ()
+
+
+def read_graph(
+    lines: Iterable[tuple[Line, tuple[str, ...]]], report: Report, unchanged: frozenset[str] = frozenset()
+) -> Graph:
+    """Read the lines of a file, but those that tell of none but what is unchanged.
+
+    Beside each line stand the entities that it concerns, where that is known. Lines that hold neither an entity
+    nor a relation are reported, the rest is taken.
+    """
     graph = Graph()
-    for line in json_lines(file, _START):
+    seen: set[str] = set()
+    for line, names in lines:
+        if names and unchanged.issuperset(names):
+            if len(names) == 1:
+                if names[0] in seen:
+                    report.leave_out(COPIES)
+                seen.add(names[0])
+            continue
         where = f"line {line.number}"
         if line.problem is not None:
             report.skip(where, line.problem, line.number)
             continue
         values = line.value if isinstance(line.value, list) and line.value else [line.value]
         for value in values:
+            before = graph.remarks
             problem = _take(value, line.number, graph, report)
             if problem is not None:
                 report.skip(where, problem, line.number)
+            if problem is not None or graph.remarks > before:
+                graph.remarked.update(concerned(value))
         if line.odd:
             report.note(where, ODD_NUMBERS, line.number)
-    _fold(graph, report)
+    _fold(graph, report, unchanged)
     return graph
 
 
@@ -99,14 +141,19 @@ def _take(value: Any, number: int, graph: Graph, report: Report) -> str | None:
     """Add an entity or a relation; what is wrong with it otherwise."""
     if not isinstance(value, dict):
         return "not an object"
-    kind = value.get("type")
-    if kind not in ("entity", "relation"):
-        kind = "entity" if "name" in value else "relation" if "from" in value else None
-        if kind is None:
-            return "neither an entity (a name is missing) nor a relation (from is missing)"
+    kind = _kind(value)
+    if kind is None:
+        return "neither an entity (a name is missing) nor a relation (from is missing)"
     if kind == "entity":
         return _take_entity(value, number, graph, report)
     return _take_relation(value, graph, report)
+
+
+def _kind(value: dict[str, Any]) -> str | None:
+    kind = value.get("type")
+    if kind == "entity" or kind == "relation":
+        return str(kind)
+    return "entity" if "name" in value else "relation" if "from" in value else None
 
 
 def _take_entity(value: dict[str, Any], number: int, graph: Graph, report: Report) -> str | None:
@@ -125,7 +172,7 @@ def _take_entity(value: dict[str, Any], number: int, graph: Graph, report: Repor
     if entity is None:
         entity = graph.entities[name] = Entity(name, number)
     else:
-        report.leave_out("copies of an entity on other lines, put together")
+        report.leave_out(COPIES)
     if isinstance(value.get("entityType"), str) and value["entityType"].strip():
         entity.kind = clean(value["entityType"])
     repaired = graph.repaired
@@ -133,7 +180,8 @@ def _take_entity(value: dict[str, Any], number: int, graph: Graph, report: Repor
         text = _observed(observation, graph, report)
         if text:
             entity.observations[text] = None
-    if graph.repaired > repaired or name != value["name"]:
+    graph.repaired += name != value["name"]
+    if graph.repaired > repaired:
         report.note(f"line {number}", REPAIRED, number)
     if not value.keys() <= _ENTITY:
         rest = {key: item for key, item in value.items() if key not in _ENTITY and item is not None}
@@ -152,10 +200,10 @@ def _observed(observation: Any, graph: Graph, report: Report) -> str:
         key = next((key for key in ("content", "text", "observation") if key in observation), None)
         if key is not None:
             if len(observation) > 1:
-                report.leave_out("what is said of an observation beside its text (dates and the like)")
+                graph.leave_out("what is said of an observation beside its text (dates and the like)", report)
             observation = observation[key]
     if observation is None:
-        report.leave_out("observations that are null")
+        graph.leave_out("observations that are null", report)
         return ""
     given = (
         observation if isinstance(observation, str) else json.dumps(cleaned(observation), ensure_ascii=False)
@@ -188,7 +236,7 @@ def _take_relation(value: dict[str, Any], graph: Graph, report: Report) -> str |
         return "a relation needs from, to and relationType"
     source, kind, target = clean(source), clean(kind), clean(target)
     if (source, kind, target) in graph.relations:
-        report.leave_out("copies of a relation")
+        graph.leave_out("copies of a relation", report)
     shown = (source, kind, target)
     line = f"{source} {kind} {target}"
     if "<" in line:
@@ -204,10 +252,12 @@ def _take_relation(value: dict[str, Any], graph: Graph, report: Report) -> str |
     return None
 
 
-def _fold(graph: Graph, report: Report) -> None:
+def _fold(graph: Graph, report: Report, unchanged: frozenset[str]) -> None:
     """Give each relation to both its entities; one that no line describes is made, and reported."""
     for (source, _, target), relation in graph.relations.items():
         for name in (source,) if source == target else (source, target):
+            if name in unchanged:
+                continue
             entity = graph.entities.get(name)
             if entity is None:
                 entity = graph.entities[name] = Entity(name, 0, known=False)

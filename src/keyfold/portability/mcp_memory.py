@@ -9,25 +9,30 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from keyfold.contract.filters import Filter
-from keyfold.contract.intents import Query
-from keyfold.contract.protocols import Engine
+from keyfold.contract.intents import Query, Ref
+from keyfold.contract.protocols import Engine, Marked
 from keyfold.memory.checks import MAX_TITLE_BYTES
 from keyfold.model import OBSERVATION, Config, Record
 from keyfold.portability.drafts import Draft, State
-from keyfold.portability.foreign import modified, open_source
+from keyfold.portability.foreign import json_lines, modified, open_source
 from keyfold.portability.loader import Loader
-from keyfold.portability.mcp_graph import PREFIX, RELATIONS, Entity, read_graph
+from keyfold.portability.marks import marks_held
+from keyfold.portability.mcp_graph import PREFIX, RELATIONS, START, Entity, read_graph
+from keyfold.portability.mcp_words import Words
 from keyfold.portability.report import Progress, Report
 from keyfold.text.redact import REDACTED
 
 DEFAULT_TYPE: Final = "discovery"
 # Relations beyond this stand in the text alone: metadata holds 64 KiB.
 MAX_RELATIONS_BYTES: Final = 24 * 1024
+# Entities that changed are looked up one by one when they are at most one in so many, else the listing is read.
+FEW: Final = 8
 # A line that begins with two spaces continues the observation above it.
 _LINES: Final = re.compile(r"\n(?!  )")
 # What is left of tags in a text that was redacted on its own; see text/redact.py.
@@ -53,22 +58,55 @@ def import_mcp_memory(
     loader = Loader(engine, report, settings, dry_run=dry_run, progress=progress)
     with open_source(Path(path)) as file:
         changed = modified(file)
-        graph = read_graph(file, report)
+        lines = json_lines(file, START)
+        words = Words(lines) if isinstance(engine, Marked) else None
+        unchanged = _unchanged(engine, namespace, words) if words else frozenset()
+        graph = read_graph(words.lines if words else ((line, ()) for line in lines), report, unchanged)
     report.redacted += graph.redacted
-    held = _held(engine, namespace, graph.entities)
+    loader.unchanged(OBSERVATION, len(unchanged))
+    held = _held(engine, namespace, graph.entities, len(unchanged))
     for name in sorted(graph.entities):
         entity, record = graph.entities[name], held.get(name)
         text, metadata = _text(entity, record, report), _metadata(entity, record.metadata if record else {})
         if record and record.content == text and repr(record.metadata) == repr(metadata):
             loader.unchanged(OBSERVATION)  # the rest of it is never the file's to change
-        else:
-            loader.add(_draft(entity, text, metadata, record, namespace, changed, settings))
+            continue
+        draft = _draft(entity, text, metadata, record, namespace, changed, settings)
+        if words and entity.known and name not in graph.remarked and _settled(entity, text, metadata, record):
+            draft.mark = words.mark(name)
+        loader.add(draft)
     loader.finish()
     return report
 
 
-def _held(engine: Engine, namespace: str, entities: Mapping[str, Entity]) -> dict[str, Record]:
+def _unchanged(engine: Engine, namespace: str, words: Words) -> frozenset[str]:
+    """The entities of which the file says what it said when an import left their records as they are."""
+    marks = marks_held(engine, namespace, OBSERVATION, [PREFIX + name for name in words.names]) or {}
+    names = ((key.removeprefix(PREFIX), mark) for key, mark in marks.items())
+    return frozenset(name for name, mark in names if mark == words.mark(name))
+
+
+def _settled(entity: Entity, text: str, metadata: dict[str, Any], before: Record | None) -> bool:
+    """Whether the same file, imported again, will find nothing to write and nothing to say of this entity."""
+    if before is None:
+        return True
+    record, report = replace(before, content=text, metadata=metadata), Report()
+    return (
+        _text(entity, record, report) == text
+        and repr(_metadata(entity, metadata)) == repr(metadata)
+        and report.notes_count == 0
+    )
+
+
+def _held(
+    engine: Engine, namespace: str, entities: Mapping[str, Entity], unchanged: int
+) -> dict[str, Record]:
     """The entities of the file that the store holds, by name."""
+    if len(entities) * FEW <= unchanged:
+        refs = [Ref(namespace, key=PREFIX + name, kind=OBSERVATION) for name in entities]
+        return {
+            record.key.removeprefix(PREFIX): record for record in map(engine.get, refs) if record is not None
+        }
     found: dict[str, Record] = {}
     position: str | None = None
     where = Filter(topic_prefix=PREFIX)

@@ -1,0 +1,54 @@
+"""The words of a memory.jsonl: the lines about each entity, by which it is known when the file is imported again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from keyfold.portability.foreign import Line
+from keyfold.portability.marks import mark_of
+from keyfold.portability.mcp_graph import concerned
+
+READING: Final = b"mcp-memory 1"  # see marks.py
+_PRIVATE: Final = re.compile("private", re.IGNORECASE)
+
+
+class Words:
+    """The lines of a file, and which entities each tells of."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self.lines: list[tuple[Line, tuple[str, ...]]] = []
+        self._said: dict[str, list[bytes]] = {}
+        self._unmarked: set[str] = set()
+        for line in lines:
+            names = concerned(line.value)
+            self.lines.append((line, names))
+            if line.words is None or line.value.__class__ is list:
+                for value in line.value if isinstance(line.value, list) else [line.value]:
+                    self._unmarked.update(concerned(value))
+                continue
+            words = line.words.strip()  # the last line has no end until another one follows
+            if b"\\u" in words:  # so that a tag that is written in escapes can be seen
+                words = json.dumps(line.value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            for name in names:
+                self._said.setdefault(name, []).append(words)
+
+    @property
+    def names(self) -> list[str]:
+        """The entities that can have a mark."""
+        return [name for name in self._said if name not in self._unmarked]
+
+    def mark(self, name: str) -> bytes | None:
+        """The mark of all that the file says of an entity; None when it can have none.
+
+        Private text is in no mark. Its tags may stand in several observations, in halves and in any order; so
+        whatever holds the word and a `<` counts as private here.
+        """
+        if name in self._unmarked or name not in self._said:
+            return None
+        words = b"\n".join(self._said[name])
+        if b"<" in words and _PRIVATE.search(words.decode("utf-8", "surrogatepass")):
+            return None
+        return mark_of(READING, words)
