@@ -98,8 +98,8 @@ def test_the_examples_of_a_page_run_and_later_run_again_in_the_same_folder(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(str(path), path.read_text("utf-8"))
-    for engine in ("sqlite", "inmemory"):  # an unkeyed repeat is a dedup for a minute
-        monkeypatch.setattr(f"keyfold.engines.{engine}.engine.system_clock", lambda: system_clock() + HOURS)
+    # an unkeyed repeat is a dedup for a minute
+    monkeypatch.setattr("keyfold.clock.system_clock", lambda: system_clock() + HOURS)
     run(str(path), path.read_text("utf-8"))
 
 

@@ -9,15 +9,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from keyfold.errors import InvalidRequest
+
 Clock = Callable[[], datetime]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+# Outside of these the longest time-outs that a Config takes (68 years) would lead beyond what a datetime holds.
+FIRST_YEAR, LAST_YEAR = 100, 9_800
 
 
 def system_clock() -> datetime:
     """The machine's clock, in UTC."""
     return datetime.now(UTC)
+
+
+def clock_of(given: Clock | None) -> Clock:
+    """The clock to work with: the one given, each of whose times is looked at, else the machine's."""
+    if given is None:
+        return system_clock
+
+    def looked_at() -> datetime:
+        moment: object = given()
+        if not isinstance(moment, datetime) or moment.utcoffset() is None:
+            raise InvalidRequest("clock", "must give aware times, such as datetime.now(UTC)")
+        if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+            raise InvalidRequest(
+                "clock",
+                f"gives a time in the year {moment.year}; from {FIRST_YEAR} to {LAST_YEAR} are allowed",
+            )
+        return moment
+
+    return looked_at
 
 
 def to_micros(moment: datetime) -> int:

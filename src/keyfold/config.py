@@ -25,7 +25,7 @@ class Config:
     unkeyed repeat is a duplicate; 0 is off. `session_timeout`: seconds of inactivity after which a session
     is stale. `keep_revisions`: how many states of a record stay readable, the current one included; None
     is all. `durability`: "full" survives a power cut, "process" a crash of the program. `max_text_bytes`:
-    the UTF-8 size of the longest text. `clock`: gives the time, aware. For memory services: `credential` gives
+    the UTF-8 size of the longest text. `clock`: gives the time, aware, in the years 100 to 9800. For memory services: `credential` gives
     the key (else KEYFOLD_API_KEY or the service's own variable), `timeout` is how many seconds an answer may take.
     """
 

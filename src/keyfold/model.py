@@ -293,9 +293,13 @@ class History(Items[Revision]):
     gaps: tuple[tuple[int, int], ...] = ()
 
     def diff(self, old: int | None = None, new: int | None = None) -> str:
-        """A readable diff between two kept revisions (default: the last two). InvalidRequest for one not kept."""
+        """A readable diff between two kept revisions (default: the last two). InvalidRequest for
+        one that is not kept."""
         from keyfold.text.diff import diff_lines
 
+        for number in (old, new):
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+                raise InvalidRequest("revision", f"must be a whole number, not {type(number).__name__}")
         kept = {revision.revision: revision for revision in self.items}
         numbers = sorted(kept)
         new = numbers[-1] if new is None and numbers else new

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from keyfold.clock import system_clock
+from keyfold.clock import clock_of
 from keyfold.contract.protocols import AsyncEngine, Engine
 from keyfold.errors import InvalidRequest, StoreError, Unsupported
 from keyfold.model import Config
@@ -61,9 +61,8 @@ def open_engine(url: str | os.PathLike[str] | None = None, *, config: Config | N
     Raises InvalidRequest for a URL of no known form, StoreError or Unavailable when it cannot be opened.
     """
     settings = config or Config()
-    clock = settings.clock or system_clock
-    if settings.clock is not None and getattr(settings.clock(), "tzinfo", None) is None:
-        raise InvalidRequest("clock", "must give aware times, such as datetime.now(UTC)")
+    clock = clock_of(settings.clock)
+    clock()
     where = default_store() if url is None else _text_of(url)
     scheme = _scheme_of(where)
     if scheme == "inmemory":
@@ -98,7 +97,7 @@ async def open_async_engine(
         from keyfold.engines.remote import open_async_remote
 
         settings = config or Config()
-        return open_async_remote(where, scheme, settings, settings.clock or system_clock)
+        return open_async_remote(where, scheme, settings, clock_of(settings.clock))
 
     return Threaded(await asyncio.to_thread(open_engine, url, config=config))
 

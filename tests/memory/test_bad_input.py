@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import base64
+from collections.abc import Callable
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
 import pytest
 
 from keyfold import Config, Filter, InvalidRequest, Memory
+from keyfold.contract.filters import Condition
+from keyfold.contract.intents import read_position
 
 GOOD: dict[str, Any] = {"user_id": "alice", "content": "text", "type": "decision", "title": "Title"}
 
@@ -68,6 +72,11 @@ def test_a_bad_save_is_refused_by_field_and_changes_nothing(
     assert isinstance(caught.value, ValueError)
     assert memory.mem_stats("alice")["total"] == 0
     assert memory.mem_session_list("alice").total == 0
+
+
+def coded(text: str) -> str:
+    """A text as a cursor is written."""
+    return base64.urlsafe_b64encode(text.encode()).decode()
 
 
 def deep(levels: int) -> Any:
@@ -130,6 +139,8 @@ def test_text_of_exactly_the_limit_is_stored_whole(memory: Memory) -> None:
         ),
         (lambda m: m.mem_list("alice", cursor="nonsense"), "cursor"),
         (lambda m: m.mem_list("alice", cursor=7), "cursor"),
+        (lambda m: m.mem_list("alice", cursor=coded("[" * 100_000)), "cursor"),
+        (lambda m: m.mem_list("alice", cursor=coded("9" * 10_000)), "cursor"),
         (lambda m: m.mem_get_observation("alice"), "observation_id"),
         (lambda m: m.mem_get_observation("alice", 1, topic_key="k"), "observation_id"),
         (lambda m: m.mem_get_observation("alice", True), "observation_id"),
@@ -242,3 +253,63 @@ def test_an_enumeration_of_texts_counts_as_its_text(memory: Memory) -> None:
     assert held is not None
     assert [held.content, held.type, held.title, *held.tags] == ["alice", "decision", "alice", "alice"]
     assert type(held.type) is str
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest", "key"])
+def test_a_position_that_is_nested_without_end_is_refused(order: Any) -> None:
+    with pytest.raises(InvalidRequest, match="cursor"):
+        read_position("[" * 100_000, order)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None, 5, "abc", b"abc", [7], [Condition("ab", "eq", 1)], [Condition((7,), "eq", 1)],
+        [Condition(("a",), "like", 1)], [Condition(("a",), "gt", None)], [Condition(("a",), "in", 5)],
+        [Condition(("a",), "eq", float("nan"))],
+    ],
+)  # fmt: skip
+def test_conditions_that_are_none_are_refused_when_the_filter_is_made(metadata: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"metadata|filter"):
+        Filter(metadata=metadata)
+
+
+@pytest.mark.parametrize("numbers", [("1", "2"), (True, 2), (1, True), (1.0, 2), (1, [])])
+def test_a_diff_of_what_are_no_numbers_is_refused(memory: Memory, numbers: tuple[Any, Any]) -> None:
+    for content in ("one", "two"):
+        memory.mem_save(**{**GOOD, "content": content}, topic_key="k")
+    with pytest.raises(InvalidRequest, match="revision: must be a whole number"):
+        memory.mem_history("alice", topic_key="k").diff(*numbers)
+
+
+@pytest.mark.parametrize("url", ["inmemory:", ":memory:"])
+@pytest.mark.parametrize("year", [1, 99, 9801, 9999])
+def test_a_clock_far_from_any_calendar_is_told(url: str, year: int) -> None:
+    moments = [datetime(2026, 1, 1, tzinfo=UTC)]
+    memory = Memory.open(url, config=Config(clock=lambda: moments[-1]))
+    moments.append(datetime(year, 12, 31, tzinfo=UTC))
+    calls: list[Callable[[], object]] = [
+        lambda: memory.mem_save(**GOOD),
+        lambda: memory.mem_session_start("alice"),
+        lambda: memory.mem_list("alice"),
+        lambda: memory.mem_delete("alice", all=True, idempotency_key="k"),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidRequest, match=f"clock: gives a time in the year {year}; from 100 to 9800"):
+            call()
+    with pytest.raises(InvalidRequest, match="clock"):
+        Memory.open(url, config=Config(clock=lambda: moments[-1]))
+
+
+@pytest.mark.parametrize("url", ["inmemory:", ":memory:"])
+@pytest.mark.parametrize("year", [100, 9800])
+def test_the_longest_time_outs_fit_into_every_year_of_a_clock(url: str, year: int) -> None:
+    at = datetime(year, 1 if year == 100 else 12, 1 if year == 100 else 31, tzinfo=UTC)
+    most = Config(clock=lambda: at, session_timeout=2**31 - 1, dedup_window=2**31 - 1)
+    memory = Memory.open(url, config=most)
+    memory.mem_session_start("alice")
+    assert memory.mem_save(**GOOD, idempotency_key="k").outcome == "created"
+    assert memory.mem_save(**GOOD).outcome == "deduped"
+    assert memory.mem_search("alice", GOOD["content"]).total == 1
+    assert GOOD["content"] in memory.mem_context("alice")
+    memory.mem_session_end("alice")

@@ -67,10 +67,7 @@ class Filter:
         if not isinstance(self.pinned, (bool, NoneType)):
             raise InvalidRequest("pinned", "must be true or false")
         given = self.metadata
-        read = conditions(given) if isinstance(given, Mapping) else tuple(given)
-        if not all(isinstance(item, Condition) for item in read):
-            raise InvalidRequest("metadata", 'must be a mapping such as {"score": {"gte": 10}}')
-        put(self, "metadata", read)
+        put(self, "metadata", conditions(given) if isinstance(given, Mapping) else _conditions(given))
 
     @property
     def empty(self) -> bool:
@@ -120,6 +117,17 @@ def _instant(name: str, given: Any) -> datetime | None:
         raise InvalidRequest(
             name, "is not an aware time, nor RFC 3339 text such as 2026-01-31T12:00:00Z"
         ) from None
+
+
+def _conditions(given: Any) -> tuple[Condition, ...]:
+    """Conditions that are read already, or made by hand."""
+    found = tuple(given) if isinstance(given, Iterable) else (given,)
+    for item in found:
+        whole = isinstance(item, Condition) and isinstance(item.path, tuple) and item.operator in OPERATORS
+        if not whole or not all(isinstance(name, str) for name in item.path):
+            raise InvalidRequest("metadata", 'must be a mapping such as {"score": {"gte": 10}}')
+        _condition(item.path, item.operator, item.value)
+    return found
 
 
 EVERYTHING: Final = Filter()

@@ -297,7 +297,7 @@ def read_position(position: str, order: Order) -> tuple[Any, ...]:
             return str(namespace), _number(kind), _number(minted), str(key)
         micros, _, identity = position.partition(".")
         return _number(micros), identity
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise InvalidRequest("cursor", "it is not one that a listing of this order gave") from None
 
 

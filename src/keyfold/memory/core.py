@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from keyfold.clock import Clock, system_clock
+from keyfold.clock import Clock, clock_of
 from keyfold.contract import calls
 from keyfold.contract.filters import Filter
 from keyfold.contract.intents import Capabilities, Idempotency, Query, Ref, SessionUse
@@ -38,7 +38,7 @@ class Core:
 
     def __init__(self, config: Config, capabilities: Capabilities) -> None:
         self.config = config
-        self.clock: Clock = config.clock or system_clock
+        self.clock: Clock = clock_of(config.clock)
         self.capabilities = capabilities
         self.timeout = timedelta(seconds=config.session_timeout)
         self.sessions: dict[str, str] = {}  # user -> the session that this handle is in

@@ -167,7 +167,7 @@ def open_cursor(cursor: Any, scope: str) -> str:
         padded = cursor + "=" * (-len(cursor) % 4)
         held = json.loads(base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True))
         version, position, bound = held["v"], held["p"], held["s"]
-    except (TypeError, ValueError, KeyError, AttributeError, binascii.Error):
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError, binascii.Error):
         raise InvalidRequest("cursor", "is not one that a listing gave; start again without it") from None
     if version != 1 or not isinstance(position, str):
         raise InvalidRequest("cursor", "was given by another version of Keyfold; start again without it")

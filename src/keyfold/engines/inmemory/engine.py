@@ -12,7 +12,7 @@ from hashlib import sha256
 from threading import Lock
 from typing import Any
 
-from keyfold.clock import Clock, system_clock, to_micros
+from keyfold.clock import Clock, clock_of, to_micros
 from keyfold.contract.decide import decide, find_duplicate, receipt_of
 from keyfold.contract.filters import matches
 from keyfold.contract.intents import (
@@ -59,7 +59,7 @@ class InMemoryEngine:
 
     def __init__(self, config: Config = Config(), clock: Clock | None = None) -> None:  # noqa: B008  # frozen
         self._config = config
-        self._clock: Clock = clock or config.clock or system_clock
+        self._clock: Clock = clock or clock_of(config.clock)
         self._lock = Lock()
         self._state: State | None = State()
 

@@ -21,7 +21,7 @@ import keyfold.engines.sqlite.read as read
 import keyfold.engines.sqlite.readonly as readonly
 import keyfold.engines.sqlite.schema as schema
 import keyfold.engines.sqlite.search as search
-from keyfold.clock import Clock, system_clock, to_micros
+from keyfold.clock import Clock, clock_of, to_micros
 from keyfold.contract.intents import (
     Capabilities,
     Counts,
@@ -77,7 +77,7 @@ class SqliteEngine:
         One that cannot be written is opened for reading: every write is then refused with StoreError.
         """
         settings = config or Config()
-        return cls(os.fspath(path), settings, clock or settings.clock or system_clock)
+        return cls(os.fspath(path), settings, clock or clock_of(settings.clock))
 
     def _connect(self) -> apsw.Connection | None:
         """The writer; None where the store can only be read."""
