@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -25,3 +26,9 @@ def test_a_time_may_end_in_a_small_z_as_rfc_3339_allows(text: str) -> None:
 def test_a_small_z_makes_no_time_of_anything_else(text: str) -> None:
     with pytest.raises(ValueError, match="isoformat"):
         from_text(text)
+
+
+@pytest.mark.parametrize("given", [5, None, ["z"], {"z": 1}, b"2026-01-02T03:04:05z", 1.5])
+def test_what_is_no_text_is_no_time(given: Any) -> None:
+    with pytest.raises(TypeError):
+        from_text(given)

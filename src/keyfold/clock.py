@@ -60,7 +60,9 @@ def to_text(moment: datetime) -> str:
 
 def from_text(text: str, *, naive: bool = False) -> datetime:
     """Parse an ISO 8601 time to UTC. ValueError when malformed, or when without offset unless `naive` (then UTC)."""
-    if text[-1:] == "z":  # (what is no text is still a TypeError) RFC 3339 allows it, and datetime does not
+    if (
+        text[-1:] == "z"
+    ):  # RFC 3339 allows it, datetime does not; and of what is no text this is a TypeError too
         text = f"{text[:-1]}Z"
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:

@@ -82,7 +82,7 @@ FORMS: dict[str, Any] = {
 }
 
 
-def _places(value: Any) -> Iterator[tuple[Any, ...]]:
+def places_in(value: Any) -> Iterator[tuple[Any, ...]]:
     """The ways to every text in a JSON value; to a key with KEY at the end."""
     if isinstance(value, str):
         yield ()
@@ -90,26 +90,26 @@ def _places(value: Any) -> Iterator[tuple[Any, ...]]:
     for key, item in items:
         if isinstance(key, str):
             yield (key, KEY)
-        for rest in _places(item):
+        for rest in places_in(item):
             yield (key, *rest)
 
 
 KEY = object()
 
 
-def _broken(value: Any, way: tuple[Any, ...], bad: str) -> Any:
+def broken_at(value: Any, way: tuple[Any, ...], bad: str) -> Any:
     """The value with something unstorable at one place in it."""
     if not way:
         return value[:1] + bad + value[1:]
     found = copy.copy(value)
     if way[1:] == (KEY,):
-        found[_broken(way[0], (), bad)] = found.pop(way[0])
+        found[broken_at(way[0], (), bad)] = found.pop(way[0])
     else:
-        found[way[0]] = _broken(value[way[0]], way[1:], bad)
+        found[way[0]] = broken_at(value[way[0]], way[1:], bad)
     return found
 
 
-def _write(form: str, value: Any, folder: Path) -> Path:
+def write_form(form: str, value: Any, folder: Path) -> Path:
     if form == "markdown":
         lines = [f"{key}: {json.dumps(item)}" for key, item in value.items()]
         path = folder / "note.md"
@@ -135,11 +135,11 @@ def _check(form: str, report: Report, engine: InMemoryEngine) -> None:
 def test_a_character_that_no_store_holds_costs_itself_wherever_it_stands(
     form: str, bad: str, tmp_path: Path
 ) -> None:
-    places = list(_places(FORMS[form]))
+    places = list(places_in(FORMS[form]))
     assert len(places) > 7
-    whole = import_path(InMemoryEngine(), _write(form, FORMS[form], tmp_path), source=form)  # type: ignore[arg-type]
+    whole = import_path(InMemoryEngine(), write_form(form, FORMS[form], tmp_path), source=form)  # type: ignore[arg-type]
     for way in places:
-        path = _write(form, _broken(FORMS[form], way, bad), tmp_path)
+        path = write_form(form, broken_at(FORMS[form], way, bad), tmp_path)
         engine = InMemoryEngine()
         report = import_path(engine, path, source=form)  # type: ignore[arg-type]
         _check(form, report, engine)
@@ -154,11 +154,11 @@ def test_a_character_that_no_store_holds_costs_itself_wherever_it_stands(
 def test_two_sessions_that_are_one_once_repaired_are_one_thread(tmp_path: Path) -> None:
     lines = [_claude("one", sessionId="s\ud800"), _claude("two", sessionId="s\udfff", uuid="v")]
     engine = InMemoryEngine()
-    import_path(engine, _write("claude-code", lines, tmp_path))
+    import_path(engine, write_form("claude-code", lines, tmp_path))
     turns = engine.page(Query("default", kinds=("turn",), order="key")).items
     assert [turn.content for turn in turns] == ["one", "two"]
     same = [copy.deepcopy(CHATGPT[0]) | {"conversation_id": f"c{bad}"} for bad in ("\ud800", "\udfff")]
-    report = import_path(InMemoryEngine(), _write("chatgpt", same, tmp_path))
+    report = import_path(InMemoryEngine(), write_form("chatgpt", same, tmp_path))
     assert ["same conversation_id" in item.reason for item in report.skipped] == [True]
 
 
@@ -176,7 +176,7 @@ def test_names_that_are_one_once_repaired_are_numbered() -> None:
 @pytest.mark.parametrize("form", ["claude-code", "mcp-memory", "engram", "chatgpt"])
 def test_what_is_nested_as_deeply_as_it_can_be_read_is_kept_as_text(form: str, tmp_path: Path) -> None:
     places = {"claude-code": '["b"]', "mcp-memory": '["b"]', "engram": '["b"]', "chatgpt": '"A title"'}
-    path = _write(form, FORMS[form], tmp_path)
+    path = write_form(form, FORMS[form], tmp_path)
     text = path.read_text()
     assert places[form] in text
     for depth in (10, 20, 100, *range(800, 1000)):
@@ -201,7 +201,7 @@ def test_a_file_whose_name_is_no_text_is_told_in_text(tmp_path: Path) -> None:
 def test_a_tools_name_is_repaired_and_its_turn_stays(tmp_path: Path) -> None:
     lines = [_claude([{"type": "tool_use", "id": "t\0", "name": "Ba\ud800sh", "input": {}}], "assistant")]
     engine = InMemoryEngine()
-    report = import_path(engine, _write("claude-code", lines, tmp_path))
+    report = import_path(engine, write_form("claude-code", lines, tmp_path))
     (turn,) = engine.page(Query("default", kinds=("turn",))).items
     assert turn.metadata["tool_calls"] == [{"id": "t\ufffd", "name": "Ba\ufffdsh", "input": {}}]
     assert [item.line for item in report.notes] == [1]

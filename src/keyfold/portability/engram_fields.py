@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from keyfold.clock import from_text
 from keyfold.portability.strict_json import BadInput
-from keyfold.text.redact import redact
+from keyfold.text.redact import has_private, redact
 
 SUMMARY_TYPE: Final = "session_summary"
 
@@ -52,9 +52,12 @@ def metadata_of(value: dict[str, Any], drop: tuple[str, ...] = ()) -> dict[str, 
 
 
 def identity(value: dict[str, Any]) -> str:
-    """A stable name of an entry without a key: Engram's sync_id, else a digest of its redacted text and its time."""
+    """A stable name of an entry without a key: Engram's sync_id, else a digest of its redacted text and its time.
+
+    A sync_id with private text is none: it is not kept, so it could not be known again.
+    """
     sync_id = optional_text(value, "sync_id")
-    if sync_id is not None:
+    if sync_id is not None and not has_private(sync_id):
         return sync_id
     told = [value.get(name) for name in ("session_id", "created_at", "type")]
     texts = [

@@ -16,6 +16,8 @@ from keyfold.portability.engram_files import Item
 
 # The thread of prompts that name no session.
 NO_SESSION = "engram"
+# Where a prompt's name stands when Engram's own cannot be kept.
+IDENTITY = "identity"
 
 
 class Turns:
@@ -38,7 +40,9 @@ class Turns:
         session = optional_text(value, "session_id")
         thread = session if session is not None else NO_SESSION
         metadata = metadata_of(value)
-        metadata["engram"].setdefault("sync_id", identity(value))
+        name, told = identity(value), metadata["engram"].get("sync_id")
+        if told != name:  # a private one stays beside it, as the mark that it becomes
+            metadata["engram"][IDENTITY if told and told.strip() else "sync_id"] = name
         metadata |= {"thread_id": thread, "index": 0, "role": "user"}
         state = State(1, TURN, "prompt", value.get("content"), at, metadata, session_id=session)
         return Draft(item.where, None, namespace, TURN, turn_key(thread, 0), False, state, at, observed_at=at)
@@ -48,7 +52,7 @@ class Turns:
         for turn in sorted(turns, key=_moment):
             self._read_held(turn.namespace)
             thread, metadata = turn.now.metadata["thread_id"], turn.now.metadata
-            name = metadata["engram"]["sync_id"]
+            name = _name(metadata)
             index = self._place(turn.namespace, thread, name)
             state = replace(turn.now, metadata={**metadata, "index": index})
             yield replace(turn, key=turn_key(thread, index), now=state)
@@ -84,9 +88,13 @@ class Turns:
     def _learn(self, record: Record) -> None:
         thread, index = record.metadata.get("thread_id"), record.metadata.get("index")
         if isinstance(thread, str) and isinstance(index, int):
-            source = record.metadata.get("engram")
-            name = source.get("sync_id") if isinstance(source, dict) else None
-            self._take(record.namespace, thread, name, index)
+            self._take(record.namespace, thread, _name(record.metadata), index)
+
+
+def _name(metadata: dict[str, Any]) -> Any:
+    """What a turn is known by; None of one that is not Engram's."""
+    source = metadata.get("engram")
+    return (source.get(IDENTITY) or source.get("sync_id")) if isinstance(source, dict) else None
 
 
 def _moment(turn: Draft) -> tuple[Any, ...]:
