@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from keyfold.contract.intents import Query, Selector
 from keyfold.dialects.base import Shelf
 from keyfold.dialects.cognee_rows import dataset_name, excerpt, file_of, is_digest_name, shelf_of
+from keyfold.errors import StoreError
 from keyfold.faces.planned import PlannedEngine
 from tests.doubles.cognee import CogneeDouble
 from tests.remote.common import COGNEE, COGNEE_UNPAGED, KEY, NAMES, contents, intent, payload, put_cognee, ref
@@ -256,9 +257,12 @@ def test_a_file_under_a_name_of_ours_with_another_record_in_it_is_never_taken_fo
     double.seed("kf-ana", 3)
     engine = opened(COGNEE, double)
     assert read(engine) is None
-    assert engine.page(Query("ana")).items == ()
-    assert engine.forget(Selector("ana", everything=True)).deleted == 0
+    with pytest.raises(StoreError, match="1 memories of other users"):
+        engine.page(Query("ana"))
+    with pytest.raises(StoreError, match="1 memories of other users"):
+        engine.forget(Selector("ana", everything=True))
     assert engine.store(intent("ana", "k", "new")).outcome == "created"
+    assert [record.content for record in engine.page(Query("ana")).items] == ["new"]
     assert (read(engine), len(rows(double))) == (("new", 1), 6)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from keyfold.contract.intents import Query, Selector
 from keyfold.dialects.payload import FIELD, header, wire_text
+from keyfold.errors import StoreError
 from keyfold.faces.planned import PlannedEngine
 from keyfold.portability import export
 from tests.remote.common import (
@@ -61,7 +62,8 @@ def test_a_service_that_ignores_every_filter_makes_no_call_touch_another_record(
     assert engine.store(intent("ours", "new", "new")).outcome == "created"
     assert engine.forget(Selector("ours", ref("ours", "key/8"))).deleted == 1
     assert engine.forget(Selector("ours", ref("ours", "nothing"))).deleted == 0
-    assert engine.forget(Selector("nobody", everything=True)).deleted == 0
+    with pytest.raises(StoreError, match=r"'nobody' and listed 2.* of other users"):
+        engine.forget(Selector("nobody", everything=True))
     double.ignore_filters = False
     expected = [f"content {number}" for number in range(120)]
     assert listed(engine, "other") == sorted(expected)

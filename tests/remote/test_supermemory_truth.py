@@ -62,9 +62,11 @@ def test_a_row_of_another_namespace_in_our_tag_is_never_read(double: Supermemory
     put_supermemory(double, stray)
     double.state.memories[tag_of(Shelf(USER))] = double.state.memories.pop(tag_of(Shelf("another")))
     assert read(memory, USER, "key") is None
-    assert memory.mem_list(USER).total == 0
+    with pytest.raises(StoreError, match="of other users"):
+        memory.mem_list(USER)
     assert len(memory.mem_search(USER, "theirs")) == 0
     assert save(memory, USER, "key", "mine").outcome == "created"
+    assert memory.mem_list(USER).total == 1
     assert memory.mem_delete(USER, topic_key="key").deleted == 1
     assert [row.memory for row in alive(double)] == ["theirs"]
 

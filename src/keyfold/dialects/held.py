@@ -127,6 +127,22 @@ def grouped(rows: Iterable[Row], shelf: Shelf) -> dict[str, Held]:
     return {digest: Held(tuple(newest_first(same))) for digest, same in found.items()}
 
 
+def of_this_user(rows: Sequence[Row], shelf: Shelf) -> Sequence[Row]:
+    """A listing, if it can be the one that was asked for.
+
+    Others' rows beside this user's are left out by whoever reads them (a service that ignores a filter hides nothing).
+    Others' alone mean that the service answered for somebody else: StoreError, for that this user has nothing is not
+    what it said.
+    """
+    if rows and all(row.record.namespace != shelf.namespace for row in rows):
+        raise StoreError(
+            f"the service was asked for namespace {shelf.namespace!r:.200} and listed {len(rows):,} memories of other "
+            "users, and none of its own: it ignored the filter, or took one user for another, so it cannot be told "
+            "what this one has; nothing of theirs is shown or changed"
+        )
+    return rows
+
+
 def living(rows: Sequence[Row], shelf: Shelf, now: datetime) -> list[Record]:
     """The records of a listing: one each, what has expired left out."""
     return [row.record for row in living_rows(rows, shelf, now)]

@@ -40,6 +40,7 @@ from keyfold.dialects.held import (
     living_rows,
     log,
     moving,
+    of_this_user,
     whole,
 )
 from keyfold.dialects.names import is_digest
@@ -82,6 +83,7 @@ def page(dialect: Dialect, query: Query, now: datetime) -> Plan[Page]:
         found: list[tuple[Row, Shelf]] = []
         for shelf in shelves:
             rows = yield from dialect.rows(shelf, texts=query.texts and not dialect.bares)
+            rows = of_this_user(rows, shelf)
             found += [(row, shelf) for row in living_rows(rows, shelf, now) if _wanted(row.record, query)]
         found.sort(key=lambda item: _place(item[0].record, query.order), reverse=query.order == "newest")
         rest = found
@@ -197,7 +199,7 @@ def count(dialect: Dialect, namespace: str, reach: Reach, now: datetime) -> Plan
         if rows is None:
             number, partial = number + told, True
         else:
-            alive = living(rows, shelf, now)
+            alive = living(of_this_user(rows, shelf), shelf, now)
             number += len(alive)
             records += alive
     if partial:
@@ -224,7 +226,7 @@ def everything(dialect: Dialect, now: datetime, keep: int | None = None) -> Plan
         shelves.setdefault(shelf, []).append(row)
     pasts: list[tuple[Record, Past]] = []
     for shelf, rows in shelves.items():
-        counting = (held.row(now) for held in grouped(rows, shelf).values())
+        counting = (held.row(now) for held in grouped(of_this_user(rows, shelf), shelf).values())
         pasts += [(whole(row, shelf), _past(row, row.earlier, keep)) for row in counting if row is not None]
     return [past for _, past in sorted(pasts, key=lambda found: _place(found[0], "key"))]
 

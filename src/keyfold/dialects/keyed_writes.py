@@ -18,7 +18,7 @@ from keyfold.contract.decide import MATERIAL, Decision, decide, find_duplicate, 
 from keyfold.contract.filters import matches
 from keyfold.contract.intents import Intent, Ref, Selector
 from keyfold.dialects.base import Dialect, Replays, Row, Shelf, under
-from keyfold.dialects.held import LOOKS, Held, address, grouped, held_at, moving, whole
+from keyfold.dialects.held import LOOKS, Held, address, grouped, held_at, moving, of_this_user, whole
 from keyfold.dialects.keyed_reads import shelves_of
 from keyfold.dialects.names import digest_of
 from keyfold.dialects.payload import (
@@ -356,7 +356,8 @@ def _chosen(dialect: Dialect, selector: Selector, now: datetime) -> Plan[list[tu
     found: list[tuple[Shelf, list[Held]]] = []
     for shelf in (yield from shelves_of(dialect, selector.namespace, selector.reach, kinds)):
         chosen: list[Held] = []
-        for held in grouped((yield from dialect.rows(shelf, texts=False)), shelf).values():
+        rows = of_this_user((yield from dialect.rows(shelf, texts=False)), shelf)
+        for held in grouped(rows, shelf).values():
             row: Row = held.row(now) or held.rows[0]
             if selector.where is None or matches(row.record, selector.where):
                 chosen.append(held)

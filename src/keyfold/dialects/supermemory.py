@@ -210,7 +210,8 @@ class Supermemory(BaseDialect):
             entries = yield from self._listed(tag)
             about = _by_record(entries)
             for row in _whole(entries, tag):
-                shelf = Shelf(row.record.namespace, row.record.kind == SESSION)
+                own = Shelf(row.record.namespace, row.record.kind == SESSION)
+                shelf = shelf_of(tag) or own  # what does not belong there is looked at by whoever reads this
                 if tag_of(shelf) == tag:
                     found.append((shelf, replace(row, earlier=_earlier(row, about[row.payload.digest]))))
         return found
