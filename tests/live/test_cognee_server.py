@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -147,6 +148,30 @@ def test_an_update_keeps_the_row_and_loses_its_metadata(cognee: httpx2.Client, d
     assert (held["id"], held["label"]) == (row, "L")
     assert "key" not in held["externalMetadata"]
     assert cognee.get(f"/api/v1/datasets/{dataset}/data/{row}/raw").text == "something else altogether"
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+def test_a_file_is_listed_with_its_own_md5_after_an_update_too(
+    cognee: httpx2.Client, dataset: str, ends: str
+) -> None:
+    """What is served has LF for every line end; the MD5 is that of what was sent."""
+    sent = f"a first one{ends}".encode()
+    data = {"datasetId": dataset}
+    [(_, row)] = ingested(
+        cognee.post("/api/v1/add", data=data, files=[("data", ("k.json", sent, "application/json"))])
+    )
+    for text in (sent, f"another{ends}one{ends}".encode()):
+        if text is not sent:
+            changed = cognee.patch(
+                "/api/v1/update",
+                params={"data_id": row, "dataset_id": dataset},
+                files=[("data", ("k.json", text, "application/json"))],
+            )
+            assert changed.status_code == 200
+        [held] = rows(cognee, dataset)
+        served = cognee.get(f"/api/v1/datasets/{dataset}/data/{row}/raw").content
+        assert served == text.replace(ends.encode(), b"\n")
+        assert hashlib.md5(text).hexdigest() in held["rawDataLocation"]
 
 
 def test_what_was_added_is_found_after_cognify_and_in_every_dataset(

@@ -58,7 +58,8 @@ class Cognee(BaseDialect):
 
     def __init__(self) -> None:
         self._datasets = Datasets()
-        self._foreign: set[str] = set()  # rows whose file somebody replaced with something else
+        # Rows, and the MD5 of the file that somebody put in the place of theirs. Never remembered without a proof.
+        self._foreign: set[tuple[str, str]] = set()
 
     # Reading.
 
@@ -85,7 +86,7 @@ class Cognee(BaseDialect):
                 return rows
         raise moving(shelf)
 
-    def texts(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[list[Row]]:  # noqa: ARG002  # a row knows its home
+    def texts(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[list[Row]]:
         items = [Item.of(row) for row in rows]
         bodies: list[bytes | None] = yield Together([_raw(item) for item in items])
         found: list[Row] = []
@@ -93,10 +94,13 @@ class Cognee(BaseDialect):
             read = item.with_body(body) if body is not None else None
             if body is not None and read is None:
                 log.warning("Cognee's file %s is not what is listed of it; it is left out", row.remote)
-                self._foreign.add(row.remote)
+                self._foreign.add((item.remote, item.total))
             if read is not None and read.payload is not None:
                 record = replace(read.payload.record, revision_count=row.record.revision_count)
                 found.append(replace(row, payload=replace(read.payload, record=record), bare=False))
+        gone = {item.remote for item, body in zip(items, bodies, strict=True) if body is None}
+        if gone and not gone.isdisjoint(item.remote for item in (yield from self._items(shelf))):
+            raise moving(shelf)  # the server says of a file that it is not there, and lists it
         return found
 
     def _items(self, shelf: Shelf, enough: Callable[[Entry], bool] | None = None) -> Plan[list[Item]]:
@@ -116,7 +120,7 @@ class Cognee(BaseDialect):
                 raise StoreError(
                     f"namespace {shelf.namespace!r:.200} cannot be read whole: {error}"
                 ) from None
-            return [item for item in _ours(entries, home) if item.remote not in self._foreign]
+            return [item for item in _ours(entries, home) if (item.remote, item.total) not in self._foreign]
         raise AssertionError("the second time returns or raises")
 
     def _decoded(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import md5, sha256
 from typing import Any, Final
@@ -123,8 +124,7 @@ def read_body(body: bytes) -> Payload | None:
 class Item:
     """A row of a listing whose file name is one of ours.
 
-    `payload`: what is known of it without reading the file. `total`: the start of the file's MD5, unless somebody
-    updated the file in place, or the server does not tell.
+    `payload`: what is known of it without reading the file. `total`: the file's MD5, where the server tells it.
     """
 
     remote: str
@@ -146,8 +146,15 @@ class Item:
         return Row(self.remote, self.payload, self.born, self.home, bare=self.bare, proof=self.total)
 
     def is_file(self, body: bytes) -> bool:
-        """Whether what the server served can be the file: not half of it, nor a page of something between."""
-        return md5(body, usedforsecurity=False).hexdigest().startswith(self.total)
+        """Whether what the server served is proved to be the file: not half of it, nor a page of something between.
+
+        The MD5 proves it. Where the server tells none, a whole record of that address does: half of one is no JSON.
+        """
+        if not self.total:
+            return self.with_body(body) is not None
+        # The MD5 is that of what was sent. It is served with other line ends, where somebody sent any.
+        sent = (body.replace(b"\n", ends) for ends in (b"\n", b"\r\n", b"\r"))
+        return any(md5(each, usedforsecurity=False).hexdigest() == self.total for each in sent)
 
     def with_body(self, body: bytes) -> Item | None:
         """The row once its file was read; None when the file is not what its name says."""
@@ -170,8 +177,7 @@ def item_of(listed: dict[str, Any], home: str) -> Item | None:
     if payload is not None and payload.digest != named["digest"]:
         payload = None
     born = str(listed.get("createdAt") or "")
-    proof = named["sum"] if total.startswith(named["sum"]) else ""
-    return Item(remote, named["digest"], born, home, payload, bare, proof)
+    return Item(remote, named["digest"], born, home, payload, bare, total)
 
 
 def names(listed: dict[str, Any], digest: str) -> bool:
@@ -192,8 +198,12 @@ def _told(said: Any, content: Any, total: str, named: str) -> tuple[Payload | No
     """
     if not isinstance(said, str) or (total and not total.startswith(named)):
         return None, True
-    if isinstance(content, str) and md5(body_of(said, content), usedforsecurity=False).hexdigest() == total:
-        return read(said, content), False
+    with suppress(UnicodeEncodeError):  # of half a character nothing that is written here was ever made
+        if (
+            isinstance(content, str)
+            and md5(body_of(said, content), usedforsecurity=False).hexdigest() == total
+        ):
+            return read(said, content), False
     return read(said, ""), True
 
 
