@@ -157,6 +157,12 @@ def test_text_of_exactly_the_limit_is_stored_whole(memory: Memory) -> None:
         (lambda m: m.mem_log_turn("alice", thread_id="t", index=0, role="", text="x"), "role"),
         (lambda m: m.mem_log_turn("alice", thread_id="<private>", index=0, role="u", text="x"), "thread_id"),
         (lambda m: m.mem_add_document("alice", source="", text="x"), "source"),
+        (lambda m: m.mem_add_document("alice", source="s", text="x", metadata={"source": "o"}), "metadata"),
+        (lambda m: m.mem_add_document("alice", source="s", text="x", metadata={"source": None}), "metadata"),
+        (
+            lambda m: m.mem_add_document("alice", source="s", text="x", mime="a/b", metadata={"mime": "c/d"}),
+            "metadata",
+        ),
         (lambda m: m.mem_restore("alice", 1, revision=0), "revision"),
         (lambda m: m.mem_suggest_topic_key("alice", type="mood", title="x"), "type"),
     ],

@@ -292,6 +292,16 @@ def test_a_turn_is_immutable_and_the_same_again_is_a_replay(memory: Memory) -> N
     assert memory.mem_update("alice", first.id, content="corrected").revision_count == 2
 
 
+def test_a_document_keeps_what_its_metadata_says_of_source_and_mime(memory: Memory) -> None:
+    read: dict[str, Any] = {"source": "a.md", "mime": "text/x", "original_source": "http://origin"}
+    first = memory.mem_add_document("alice", source="a.md", text="x", metadata=read)
+    held = memory.mem_get_observation("alice", first.id)
+    assert held is not None
+    assert held.metadata == read
+    again = memory.mem_add_document("alice", source="a.md", text="x", mime="text/x", metadata=held.metadata)
+    assert again.outcome == "deduped"
+
+
 def test_a_document_is_keyed_by_its_source(memory: Memory) -> None:
     first = memory.mem_add_document("alice", source="notes/a.md", text="one", mime="text/markdown")
     same = memory.mem_add_document("alice", source="notes/a.md", text="one", mime="text/markdown")

@@ -95,8 +95,9 @@ def mem_add_document(
 ) -> Plan[SaveResult]:
     """Store a document under its source (a path, a URL): sent again unchanged it is deduped, changed a new revision.
 
-    `source` takes at most 512 bytes and is kept in the metadata with `mime` (256): 64 KiB of JSON in all. What is not passed (`title`,
-    `mime`, `metadata`) stays as the document has it; the title of a new one is its source.
+    `source` takes at most 512 bytes and is kept in the metadata with `mime` (256 bytes), 64 KiB of JSON in
+    all: `metadata` that holds another `source`, or another `mime` than the one passed, is refused. What is not passed
+    (`title`, `mime`, `metadata`) stays as the document has it; the title of a new one is its source.
     """
     user = checks.name("user_id", user_id)
     named = checks.optional_name("session_id", session_id)
@@ -105,6 +106,9 @@ def mem_add_document(
     safe_title = checks.text("title", title, checks.MAX_TITLE_BYTES) if title is not None else None
     given = checks.metadata(metadata) if metadata is not None else None
     safe_mime = checks.text("mime", mime, checks.MAX_TAG_BYTES) if mime is not None else None
+    if isinstance(given, dict):
+        _refuse_another("source", origin, given)
+        _refuse_another("mime", safe_mime, given)
     draws = core.derive(derive)
     said = {"source": origin, "text": content, "title": safe_title, "metadata": given, "mime": safe_mime}
     body = {**said, "session": named, "derive": draws}
@@ -131,3 +135,13 @@ def mem_add_document(
         derive=draws,
     )
     return (yield from stored(core, (intent,), named))[0]
+
+
+def _refuse_another(name: str, own: str | None, given: dict[str, Any]) -> None:
+    """InvalidRequest where the caller's own metadata would be overwritten by what the document keeps there."""
+    if own is not None and given.get(name, own) != own:
+        raise InvalidRequest(
+            "metadata",
+            f"holds another {name} than the document's own, which is kept there: leave it out, or give it another "
+            f"name, for example original_{name}",
+        )
