@@ -82,8 +82,8 @@ def page(dialect: Dialect, query: Query, now: datetime) -> Plan[Page]:
     for _ in range(LOOKS):
         found: list[tuple[Row, Shelf]] = []
         for shelf in shelves:
-            rows = yield from dialect.rows(shelf, texts=query.texts and not dialect.bares)
-            rows = of_this_user(rows, shelf)
+            listed = yield from dialect.rows(shelf, texts=query.texts and not dialect.bares)
+            rows = of_this_user(listed, shelf)
             found += [(row, shelf) for row in living_rows(rows, shelf, now) if _wanted(row.record, query)]
         found.sort(key=lambda item: _place(item[0].record, query.order), reverse=query.order == "newest")
         rest = found
