@@ -72,10 +72,16 @@ def test_a_note_that_says_what_it_said_is_not_read_for_it_again_whatever_its_dat
     files: dict[str, str | bytes] = {"a.md": "---\ntags: [x]\n---\none", "b/c.md": "# Two"}
     import_markdown(store, write(tmp_path, files))
     drafted.clear()
+    seen: list[int] = []
     for dry in (True, False):
-        report = import_markdown(store, write(tmp_path, files, NOW + timedelta(days=3)), dry_run=dry)
+        report = import_markdown(
+            store,
+            write(tmp_path, files, NOW + timedelta(days=3)),
+            dry_run=dry,
+            progress=lambda report: seen.append(report.deduped),
+        )
         assert (report.deduped, report.kinds, report.changed) == (2, {"document": 2}, False)
-    assert drafted == []
+    assert (drafted, seen) == ([], [2, 2])
     write(tmp_path, {"a.md": "---\ntags: [y]\n---\none"})
     assert import_markdown(store, tmp_path).updated == 1
     assert drafted == ["a.md"]

@@ -59,10 +59,11 @@ class Loader:
         self._foreseen: dict[Address, Record] = {}
         self._foreseen_size = 0
 
-    def unchanged(self, kind: str, number: int = 1) -> None:
+    def unchanged(self, kind: str, number: int) -> None:
         """Count records that the caller found to say what the input says, letter for letter."""
         if number:
             self._count(kind, "deduped", number)
+            self._tell()
 
     def offer(self, draft: Draft) -> None:
         """Take one draft that may be in the store already, letter for letter: then it is not even checked.
@@ -93,7 +94,7 @@ class Loader:
                 changed.add(address)
                 self.add(draft)
             else:
-                self.unchanged(held.kind)
+                self._count(held.kind, "deduped")
         self._tell()
 
     def add(self, draft: Draft) -> bool:

@@ -63,18 +63,19 @@ def import_mcp_memory(
         unchanged = _unchanged(engine, namespace, words) if words else frozenset()
         graph = read_graph(words.lines if words else ((line, ()) for line in lines), report, unchanged)
     report.redacted += graph.redacted
-    loader.unchanged(OBSERVATION, len(unchanged))
+    same = len(unchanged)
     held = _held(engine, namespace, graph.entities, len(unchanged))
     for name in sorted(graph.entities):
         entity, record = graph.entities[name], held.get(name)
         text, metadata = _text(entity, record, report), _metadata(entity, record.metadata if record else {})
         if record and record.content == text and repr(record.metadata) == repr(metadata):
-            loader.unchanged(OBSERVATION)  # the rest of it is never the file's to change
+            same += 1  # the rest of it is never the file's to change
             continue
         draft = _draft(entity, text, metadata, record, namespace, changed, settings)
         if words and entity.known and name not in graph.remarked and _settled(entity, text, metadata, record):
             draft.mark = words.mark(name)
         loader.add(draft)
+    loader.unchanged(OBSERVATION, same)
     loader.finish()
     return report
 
