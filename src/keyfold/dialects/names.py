@@ -43,9 +43,9 @@ def untagged(name: str) -> tuple[str, str] | None:
         if name.startswith(tag):
             try:
                 namespace = unquote(name[len(tag) :], errors="strict")
-            except UnicodeDecodeError:
+                return (tag, namespace) if namespace and tagged(namespace, tag) == name else None
+            except UnicodeError:  # no UTF-8, or half a character: nobody's who writes here
                 return None
-            return (tag, namespace) if namespace and tagged(namespace, tag) == name else None
     return None
 
 
