@@ -96,3 +96,9 @@ def test_a_large_text_costs_no_more_than_its_first_64_kib(unit: str) -> None:
     began = time.process_time()
     snippet(text, "token \u6771\u4eac \U0001f680 refresh")
     assert time.process_time() - began < 1
+
+
+def test_a_word_with_vowel_points_is_shown_for_the_word_without() -> None:
+    text = "word " * 100 + "مَرْحَبًا بالعالم" + " word" * 100
+    assert "مَرْحَبًا" in snippet(text, "مرحبا", 60)
+    assert "مرحبا" in snippet(text.replace("مَرْحَبًا", "مرحبا"), "مَرْحَبًا", 60)

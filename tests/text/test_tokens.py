@@ -233,6 +233,50 @@ def test_forms_that_mean_the_same_find_each_other(one: str, other: str) -> None:
     assert finds(other, one)
 
 
+@pytest.mark.parametrize(
+    ("pointed", "plain"),
+    [
+        ("مَرْحَبًا", "مرحبا"),
+        ("مـــرحبـا", "مرحبا"),
+        ("مُحَمَّدٌ", "محمد"),
+        ("ٱلرَّحْمَٰنِ", "ٱلرحمن"),
+        ("أَكَلَ", "أكل"),
+        ("ا\u0654كل", "أكل"),  # hamza of its own composes before what is a sign goes
+        ("قُرۡءَانٞ", "قرءان"),
+        ("שָׁלוֹם", "שלום"),
+        ("\ufb2a\u05b8לוֹם", "שלום"),  # a letter that has its point with it
+        ("בְּרֵאשִׁ֖ית", "בראשית"),
+        ("ܡܰܠܟܳܐ", "ܡܠܟܐ"),
+    ],
+)
+def test_vowel_points_make_no_difference(pointed: str, plain: str) -> None:
+    for query, text in ((pointed, plain), (plain, pointed), (pointed, pointed)):
+        assert finds(query, f"before {text}, after")
+    assert index_tokens(pointed) == index_tokens(plain)
+    assert all_words(pointed) == all_words(plain)
+
+
+def test_a_word_of_points_alone_is_no_word() -> None:
+    assert index_tokens("\u064b \u0640\u0640 \u05b8") == []
+    assert query_units("\u064b \u0640\u0640 \u05b8") == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("कि", "की"),  # Hindi: vowel signs are letters of the word
+        ("பல", "பால"),
+        ("ދިވެހި", "ދވހ"),
+        ("أكل", "اكل"),  # hamza is no point
+        ("פּ־ל", "פּל"),  # maqaf joins two words
+        ("\u06de", "\u06e9"),  # ornaments are symbols
+    ],
+)
+def test_marks_that_tell_words_apart_stay(one: str, other: str) -> None:
+    assert index_tokens(one) != index_tokens(other)
+    assert index_tokens(one)
+
+
 def test_kana_voicing_and_hangul_survive_the_folding_of_accents() -> None:
     assert not touches("\u30ab", "\u30ac")
     assert finds("\uadfc\ud3c9", "\uadfc\ud3c9\uc774 \uc88b\ub2e4")

@@ -12,6 +12,15 @@ _LATIN = str.maketrans(
 )
 _MARKS = re.compile("[\u0300-\u036f]+")
 
+# The signs that Arabic, Hebrew and Syriac put to letters for those who learn to read (vowels, doubling, cantillation;
+# nearly all texts leave them out) and the stroke that stretches an Arabic word. Letters with hamza or madda are composed
+# by NFKC before these go. Not of Indic scripts and Thaana, whose marks are vowels that tell words apart.
+POINTS = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\ufb1e"  # Hebrew
+    "\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u08ca-\u08e1\u08e3-\u08ff"  # Arabic
+    "\u0730-\u074a]+"  # Syriac
+)
+
 # CPython sorts a run of combining marks by insertion, in quadratic time: 1 MiB of them
 # would take an hour. No writing system stacks 30 (the limit of Unicode's stream-safe
 # format, UAX #15), so a space is put into longer runs. Every combining mark is outside

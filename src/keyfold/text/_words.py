@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
-from keyfold.text._fold import UNSPACED, clean, lower, strip_accents
+from keyfold.text._fold import POINTS, UNSPACED, clean, lower, strip_accents
 
 # Longer words (a base64 blob) are cut on both sides alike: they still find themselves.
 MAX_WORD = 64
@@ -47,7 +47,7 @@ def pieces(chunk: str) -> Iterator[tuple[int, str]]:
     """Yield the pieces of a chunk in order, each with its kind.
 
     RUN is a stretch of an unspaced script, as it is; WORD a word, lower-cased, with its
-    accents, of at most 64 characters; PART one that is part of the compound before it. A
+    accents but without vowel points, of at most 64 characters; PART one that is part of the compound before it. A
     compound comes whole and then in parts, each part whole and then in its own parts:
     ``state-of-the-art`` gives stateoftheart, state, of, the, art; ``HTTPServer2`` gives
     httpserver2, http, server, 2. Any string is legal; the time is linear.
@@ -56,6 +56,8 @@ def pieces(chunk: str) -> Iterator[tuple[int, str]]:
         yield from _word(chunk, WORD)  # the ordinary word, without the machinery below
         return
     text = clean(chunk)
+    if not text.isascii():
+        text = POINTS.sub("", text)
     if "'" in text:
         text = _NOT.sub("nt", _POSSESSIVE.sub("", text))
     for piece in _piece_pattern().finditer(text):

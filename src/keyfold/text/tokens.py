@@ -22,7 +22,7 @@ from keyfold.text._fold import strip_accents
 from keyfold.text._stops import ENGLISH_EVIDENCE, SPANISH_EVIDENCE, STOPS
 from keyfold.text._words import MAX_WORD, PART, RUN, bigrams, pieces, words
 
-TOKENIZER_VERSION = 1
+TOKENIZER_VERSION = 2
 
 Unit = tuple[str, ...]
 """Alternatives for one thing asked for: it counts once, whichever of them a text holds."""
