@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
@@ -108,12 +108,17 @@ def check_history(look: Look) -> Iterator[Finding]:
         yield note("history", problem, count=number)
 
 
+def lost_counters(conn: apsw.Connection) -> list[tuple[str, int]]:
+    """The counters that hold no number, with what they hold at first. None is read that need not be: what a damaged
+    one is called may be no text."""
+    sql = "SELECT count(*) FROM meta WHERE name = ? AND typeof(value) = 'integer'"
+    return [(name, value) for name, value in schema.META if not conn.execute(sql, (name,)).fetchall()[0][0]]
+
+
 def check_counters(look: Look) -> Iterator[Finding]:
     """The numbers that new rows and scores are made from."""
-    held: dict[str, Any] = dict(look.conn.execute("SELECT name, value FROM meta").fetchall())  # type: ignore[arg-type]  # apsw cannot know
-    for name, _ in schema.META:
-        if not isinstance(held.get(name), int):
-            yield fault("counters", f"the counter {name} is missing or no number", remedy="counters")
+    for name, _ in lost_counters(look.conn):
+        yield fault("counters", f"the counter {name} is missing or no number", remedy="counters")
     statistics = 0
     for docs, tokens, true_docs, true_tokens in look.conn.execute(_COUNTERS):
         statistics += (docs, tokens) != (true_docs, true_tokens)

@@ -136,12 +136,12 @@ def remove_namespaces(conn: apsw.Connection, numbers: list[int]) -> None:
 
 
 def pending(conn: apsw.Connection) -> bool:
-    """Whether bytes of removed records may still be in the store's files."""
+    """Whether bytes of removed records may still be in the store's files. TypeError where the counters are damaged."""
     forgets, erased = _counters(conn)
-    return forgets > erased
+    return bool(forgets > erased)
 
 
-def _counters(conn: apsw.Connection) -> tuple[int, int]:
+def _counters(conn: apsw.Connection) -> tuple[Any, Any]:
     rows: Rows = conn.execute(_PENDING).fetchall()
     forgets, erased = rows[0]
     return forgets, erased
@@ -186,6 +186,8 @@ def erase(conn: apsw.Connection, path: str) -> bool | str:
     if path == MEMORY:
         return True
     forgets, erased = _counters(conn)
+    if not (isinstance(forgets, int) and isinstance(erased, int)):  # damaged: bytes may wait
+        forgets, erased = 1, 0
     if forgets <= erased:
         return True
     conn.set_busy_timeout(PATIENCE)

@@ -16,7 +16,7 @@ import apsw
 
 from keyfold.contract.decide import other_call
 from keyfold.contract.intents import Idempotency, Intent, Selector
-from keyfold.engines.sqlite.rows import Rows
+from keyfold.engines.sqlite.rows import Rows, words_in
 from keyfold.model import DeleteResult, Receipt
 
 KEPT: Final = 24 * 3600 * 1_000_000  # microseconds
@@ -54,7 +54,7 @@ def first_receipt(conn: apsw.Connection, intent: Intent, micros: int) -> Receipt
 
 def _key_at(conn: apsw.Connection, slot: int) -> list[str]:
     rows: Rows = conn.execute(_KEY_AT, (slot,)).fetchall()
-    return [row[0] for row in rows]
+    return [words_in(row[0]) for row in rows]
 
 
 def remember(

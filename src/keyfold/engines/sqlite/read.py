@@ -28,6 +28,7 @@ from keyfold.engines.sqlite.rows import (
     record_of,
     revision_from,
     space_of,
+    words_in,
 )
 from keyfold.errors import InvalidRequest
 from keyfold.model import KINDS, OBSERVATION, SESSION, Reach, Record
@@ -93,9 +94,9 @@ def names(conn: apsw.Connection, prefix: str, clock: Clock) -> list[str]:
     """The namespaces that hold any live record, sorted."""
     now = to_micros(clock())
     if not prefix:
-        return [row[0] for row in conn.execute(_NAMES.format(""), (now,))]
+        return [words_in(row[0]) for row in conn.execute(_NAMES.format(""), (now,))]
     sql = _NAMES.format("(n.name = ? OR (n.name >= ? AND n.name < ?)) AND")
-    return [row[0] for row in conn.execute(sql, (prefix, f"{prefix}/", f"{prefix}0", now))]
+    return [words_in(row[0]) for row in conn.execute(sql, (prefix, f"{prefix}/", f"{prefix}0", now))]
 
 
 def count(conn: apsw.Connection, namespace: str, reach: Reach, clock: Clock) -> Counts:
@@ -112,7 +113,7 @@ def count(conn: apsw.Connection, namespace: str, reach: Reach, clock: Clock) -> 
             by_kind[kind] = by_kind.get(kind, 0) + number
             if kind == SESSION:
                 continue
-            by_type[type_] = by_type.get(type_, 0) + number
+            by_type[words_in(type_)] = by_type.get(type_, 0) + number
             total += number
             keyed += number if kind == OBSERVATION and not minted else 0
             pinned += pins
@@ -320,4 +321,4 @@ def marks(
     """The marks of imports that still hold, by key. See `Marked`."""
     asked = (json.dumps(list(keys)), namespace, space_of(kind, False))
     rows: Rows = conn.execute(_MARKS, asked).fetchall()
-    return dict(rows)
+    return {words_in(key): bytes(mark) for key, mark in rows}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
@@ -19,7 +19,6 @@ import keyfold.engines.sqlite.doctor_checks as checks
 import keyfold.engines.sqlite.doctor_pages as pages
 import keyfold.engines.sqlite.forget as forget
 import keyfold.engines.sqlite.index as index
-import keyfold.engines.sqlite.schema as schema
 from keyfold.clock import Clock, system_clock, to_micros
 from keyfold.engines.sqlite.rows import RECORD, Row, Rows, folded_hash, folded_of, record_of
 from keyfold.engines.sqlite.write import FORGETS
@@ -57,7 +56,7 @@ def repair(conn: apsw.Connection, wanted: Collection[str], hurt: Hurt) -> tuple[
             said = list(step(conn, hurt))
         except apsw.CorruptError:
             raise _Spoilt(name) from None
-        except (apsw.Error, ValueError, TypeError) as error:  # a value is not what it must be
+        except connect.FAULTS as error:  # a value is not what it must be
             if not conn.in_transaction:
                 raise
             conn.execute("ROLLBACK TO step")
@@ -122,9 +121,9 @@ def treat(
         if purges:
             purged = purge(conn, to_micros(clock()))
         conn.execute("COMMIT")
-        if erases or (done and forget.pending(conn)) or purged:
+        if erases or (done and _waits(conn)) or purged:
             erased = _erase(conn, path)
-    except apsw.Error as error:
+    except connect.FAULTS as error:
         raise connect.translated(error, path) from None
     finally:
         if conn.in_transaction:
@@ -143,11 +142,19 @@ def _hurt(path: str) -> Hurt:
         conn.close()
 
 
+def _waits(conn: apsw.Connection) -> bool:
+    """Whether bytes wait to be erased, as far as can be told."""
+    try:
+        return forget.pending(conn)
+    except TypeError:
+        return True
+
+
 def _erase(conn: apsw.Connection, path: str) -> bool | str:
     """Erase; what was done before stands, whatever becomes of it."""
     try:
         return forget.erase(conn, path)
-    except (apsw.Error, OSError) as error:
+    except (*connect.FAULTS, OSError) as error:
         return forget.why_not(error)
 
 
@@ -223,11 +230,7 @@ def _folded(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
 
 
 def _counters(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
-    rows: Rows = conn.execute("SELECT name, value FROM meta").fetchall()
-    held: dict[str, Any] = dict(rows)
-    for name, value in schema.META:
-        if isinstance(held.get(name), int):
-            continue
+    for name, value in checks.lost_counters(conn):
         right = {"last_id": _last_id, "forgets": _one, "erased": _none}.get(name)
         number = right(conn) if right is not None else value
         conn.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", (name, number))

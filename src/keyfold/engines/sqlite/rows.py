@@ -22,6 +22,7 @@ SPACES: Final = tuple((kind, minted) for kind in KINDS for minted in (False, Tru
 SESSION_SPACE: Final = 8
 TAINTS: Final[tuple[Taint, ...]] = ("internal", "external")
 MAX_ID: Final = (1 << 63) - 1
+DAMAGED: Final = "a value of another type stands there"
 
 _NUMBERS: Final = {space: number for number, space in enumerate(SPACES)}
 
@@ -49,7 +50,21 @@ def is_session(row: Row) -> bool:
 def record_of(row: Row, namespace: str) -> Record:
     """The record in a row of RECORD's columns."""
     kind, minted = SPACES[row[1]]
-    metadata, tags, digest, expires, observed = row[6], row[7], row[10], row[13], row[16]
+    metadata, tags, session, digest, expires, observed = row[6], row[7], row[8], row[10], row[13], row[16]
+    # SQLite sees to the types on writing. A byte that turned in the file makes another type of a value, and whoever
+    # asks is to learn of it here. (What is not looked at cannot be taken for anything else below.)
+    if not (
+        row[2].__class__ is row[3].__class__ is row[4].__class__ is row[5].__class__ is str
+        and row[0].__class__
+        is row[9].__class__
+        is row[11].__class__
+        is row[12].__class__
+        is row[14].__class__
+        is int
+        and (session is None or session.__class__ is str)
+        and isinstance(digest, (bytes, str))
+    ):
+        raise TypeError(DAMAGED)
     return Record(
         str(row[0]),
         namespace,
@@ -59,11 +74,11 @@ def record_of(row: Row, namespace: str) -> Record:
         row[3],
         row[4],
         row[5],
-        {} if metadata is None else json.loads(metadata),
-        () if tags is None else tuple(json.loads(tags)),
-        row[8],
+        {} if metadata is None else _metadata_from(metadata),
+        () if tags is None else _tags_from(tags),
+        session,
         row[9],
-        digest.hex() if digest.__class__ is bytes else digest,
+        digest.hex() if isinstance(digest, bytes) else digest,
         EPOCH + timedelta(0, 0, row[11]),
         EPOCH + timedelta(0, 0, row[12]),
         None if expires is None else from_micros(expires),
@@ -76,13 +91,20 @@ def record_of(row: Row, namespace: str) -> Record:
 def revision_from(row: Row) -> Revision:
     """The past state in a row of REVISION's columns."""
     number, content, title, kind, metadata, tags, session, written, digest, pinned, expires = row
+    if not (
+        content.__class__ is title.__class__ is kind.__class__ is str
+        and number.__class__ is written.__class__ is pinned.__class__ is int
+        and (session is None or session.__class__ is str)
+        and isinstance(digest, (bytes, str))
+    ):
+        raise TypeError(DAMAGED)
     return Revision(
         number,
         content,
         title,
         kind,
-        {} if metadata is None else json.loads(metadata),
-        () if tags is None else tuple(json.loads(tags)),
+        {} if metadata is None else _metadata_from(metadata),
+        () if tags is None else _tags_from(tags),
         session,
         from_micros(written),
         False,
@@ -90,6 +112,27 @@ def revision_from(row: Row) -> Revision:
         bool(pinned),
         None if expires is None else from_micros(expires),
     )
+
+
+def _metadata_from(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    if found.__class__ is not dict:
+        raise TypeError(DAMAGED)
+    return cast("dict[str, Any]", found)
+
+
+def _tags_from(text: str) -> tuple[str, ...]:
+    found = json.loads(text)
+    if found.__class__ is not list or not all(tag.__class__ is str for tag in found):
+        raise TypeError(DAMAGED)
+    return tuple(found)
+
+
+def words_in(value: Any) -> str:
+    """A text that a column must hold; TypeError where it is something else."""
+    if value.__class__ is not str:
+        raise TypeError(DAMAGED)
+    return str(value)
 
 
 def pack_json(value: Any) -> str | None:

@@ -33,6 +33,7 @@ from keyfold.engines.sqlite.rows import (
     Rows,
     namespace_slots,
     record_of,
+    words_in,
 )
 from keyfold.model import Record
 from keyfold.text.tokens import Unit, all_words, index_tokens, query_units
@@ -358,4 +359,4 @@ def _text_in(row: Row) -> str:
     """What is indexed of a record, from a row of RECORD's columns: see `indexed_text`."""
     topic = row[2] if row[SPACE] == 0 else None
     tags = () if row[7] is None else json.loads(row[7])
-    return indexed_text(row[4], row[5], topic, tags)
+    return indexed_text(words_in(row[4]), words_in(row[5]), topic, tags)
