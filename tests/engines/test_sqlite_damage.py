@@ -17,7 +17,7 @@ from keyfold.contract.intents import Idempotency, Query, Ref, SearchQuery, Selec
 from keyfold.engines.sqlite import SqliteEngine
 from keyfold.engines.sqlite.doctor import examine
 from keyfold.engines.sqlite.repair import treat
-from keyfold.errors import KeyfoldError, NotFound, StoreError
+from keyfold.errors import InvalidRequest, KeyfoldError, NotFound, StoreError
 from keyfold.model import Config
 from keyfold.portability import export
 from tests.engines.common import USER, note, opened, session, sql
@@ -244,8 +244,8 @@ def test_a_callers_clock_that_fails_is_not_told_as_damage(tmp_path: Path) -> Non
     engine = SqliteEngine.open(str(tmp_path / "store.db"), config=Config(clock=lambda: moments[0]))
     engine.store(note("k", "text"))
     moments[0] = datetime(2026, 1, 1)  # noqa: DTZ001  # what is wrong with it
-    with pytest.raises(TypeError, match="naive"):
+    with pytest.raises(InvalidRequest, match="clock: must give aware times"):
         engine.page(Query(USER))
-    with pytest.raises(TypeError, match="naive"):
+    with pytest.raises(InvalidRequest, match="clock: must give aware times"):
         engine.store(note("k2", "text"))
     engine.close()
