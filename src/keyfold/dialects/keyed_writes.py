@@ -94,6 +94,7 @@ class Writer:
             yield from self._write(shelf, held, payload, _states(payload, past, row))
             receipt = self._told(receipt)
         elif row is not None and row.missing:
+            yield from self._flush()
             yield from self.dialect.mend(shelf, row, row.payload)
             receipt = replace(receipt, outcome="updated" if row.record.revision_count > 1 else "created")
             receipt = replace(receipt, replayed=False)
@@ -246,7 +247,9 @@ class Writer:
         replays: Replays = None
         if self.together and (logged or not (held.rows or earlier)):
             self.waiting.setdefault(shelf, {})[payload.digest] = [*earlier, payload]
-        elif earlier:
+            return
+        yield from self._flush()  # what came before it is there before it
+        if earlier:
             replays = yield from self.dialect.grow(shelf, held.rows, [*earlier, payload])
         elif held.rows:
             replays = yield from self.dialect.rewrite(shelf, held.rows, payload)

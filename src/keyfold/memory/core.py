@@ -34,7 +34,7 @@ LACKS = {
 class Core:
     """The state behind a Memory or AsyncMemory. Its dictionaries are only hints: the store decides."""
 
-    __slots__ = ("capabilities", "clock", "config", "ended", "opening", "sessions", "timeout")
+    __slots__ = ("capabilities", "clock", "config", "ended", "ending", "opening", "sessions", "timeout")
 
     def __init__(self, config: Config, capabilities: Capabilities) -> None:
         self.config = config
@@ -44,6 +44,7 @@ class Core:
         self.sessions: dict[str, str] = {}  # user -> the session that this handle is in
         self.opening: dict[str, str] = {}  # user -> the session that writes under way are about to open
         self.ended: dict[str, str] = {}  # user -> the session that this handle ended last
+        self.ending: set[tuple[str, str]] = set()  # users and sessions: ends that may have been carried out
 
     def now(self) -> datetime:
         """The clock's time."""

@@ -17,7 +17,7 @@ from keyfold.contract.filters import Filter
 from keyfold.contract.intents import Idempotency, Intent, Query, Ref, SessionUse
 from keyfold.contract.keys import SUMMARY_OF
 from keyfold.contract.prepare import prepare
-from keyfold.errors import InvalidRequest, NotFound, StoreError
+from keyfold.errors import InvalidRequest, NotFound, StoreError, Unavailable
 from keyfold.flow import Plan
 from keyfold.memory import checks
 from keyfold.memory.context import DEFAULT_BUDGET, render_context
@@ -77,6 +77,7 @@ def mem_session_start(
         record = opened
     core.sessions[user] = record.key
     core.ended.pop(user, None)
+    core.ending.discard((user, record.key))
     session = yield from session_of(record)
     past = yield from past_summaries(user, but=record.key)
     # a long one may be shown cut where sessions are listed, so it stays in the context
@@ -219,32 +220,55 @@ def mem_session_end(
         record = yield from _session_record(user, wanted)
     if record is None:
         raise NotFound(f"there is no session {wanted!r:.200}")
+    closed = record.type == COMPLETED
+    repeats = closed and key is None and (user, wanted) in core.ending
+    if closed and key is None and not repeats:
+        raise _ended_already(wanted)
+    intents = [] if repeats else [(yield from _close(core, record, key))]
+    if content is not None:
+        second = core.idempotency("mem_session_end.summary", idempotency_key, body)
+        summing = _summary_intent(user, wanted, content, second)
+        # Without transactions the second of two writes may be lost, and the end of what is closed is refused: so the
+        # summary is the first. Where the session is closed the close is: it is a repeat, by its key, or refused.
+        intents.insert(0 if not (closed or core.capabilities.transactions) else len(intents), summing)
+    try:
+        if intents:
+            yield from calls.store_many(intents)
+        session = yield from session_of((yield from _session_record(user, wanted)) or record)
+    except NotFound:
+        raise _ended_already(wanted) from None
+    except (Unavailable, StoreError, GeneratorExit):  # the last: the call was cancelled
+        core.ending.add((user, wanted))  # it may have been carried out: the same call again is no second end
+        raise
+    core.sessions.pop(user, None)
+    core.ended[user] = wanted
+    core.ending.discard((user, wanted))
+    return session
+
+
+def _close(core: Core, record: Record, key: Idempotency | None) -> Plan[Intent]:
+    """The write that ends a session by hand."""
     # after a clock that went back, a session does not end before it began or was last written in
     ended_at = max(core.now(), record.updated_at)
     facts = yield from _facts(record, is_auto_generated=False, ended_at=ended_at)
-    if key is not None and record.type == COMPLETED:
+    if record.type == COMPLETED:
         facts = dict(record.metadata)
     facts["last_activity_at"] = facts["ended_at"]
-    intents = [_close_intent(record, facts, key)]
-    if content is not None:
-        second = core.idempotency("mem_session_end.summary", idempotency_key, body)
-        intents.append(_summary_intent(user, wanted, content, second))
-    try:
-        yield from calls.store_many(intents)
-    except NotFound:
-        raise NotFound(
-            f"session {wanted!r:.200} was ended already, perhaps by another agent of this user; "
-            "mem_session_start begins another, and mem_session_summary can still add to this one by its session_id"
-        ) from None
-    core.sessions.pop(user, None)
-    core.ended[user] = wanted
-    closed = yield from _session_record(user, wanted)
-    return (yield from session_of(closed or record))
+    return _close_intent(record, facts, key)
+
+
+def _ended_already(session: str) -> NotFound:
+    return NotFound(
+        f"session {session!r:.200} was ended already, perhaps by another agent of this user; "
+        "mem_session_start begins another, and mem_session_summary can still add to this one by its session_id"
+    )
 
 
 def _endable(core: Core, user: str, *, idempotent: bool) -> Plan[str]:
     """The session that an end without a name means. Ending twice must not end somebody else's session."""
     own = core.sessions.get(user)
+    if own is None:  # what a call that was broken off may have ended already
+        own = min((session for whose, session in core.ending if whose == user), default=None)
     if own is not None:
         return own
     ended = core.ended.get(user)
