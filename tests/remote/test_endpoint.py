@@ -123,10 +123,11 @@ def test_the_key_comes_from_the_environment_and_keyfolds_own_variable_goes_first
 @pytest.mark.parametrize("service", [MEM0_OSS, MEM0_PLATFORM], ids=lambda service: service.name)
 def test_a_key_that_is_renewed_is_asked_for_with_each_request(service: Service, running: Running) -> None:
     double = running(service.double())
-    keys = iter(["old", KEY])
-    engine = service.engine(double, credential=lambda: next(keys))
+    key = ["old"]
+    engine = service.engine(double, credential=lambda: key[0])
     with pytest.raises(Unauthorized):
         engine.get(ref("ns", "k"))
+    key[0] = KEY
     assert engine.get(ref("ns", "k")) is None
     engine.close()
 

@@ -35,6 +35,7 @@ class Transport(Protocol):
     """What carries out the requests that plans yield, blocking."""
 
     def perform(self, request: Any) -> Any: ...
+    def key_number(self) -> int: ...
     def close(self) -> None: ...
 
 
@@ -42,6 +43,7 @@ class AsyncTransport(Protocol):
     """The same, awaited."""
 
     def perform(self, request: Any) -> Awaitable[Any]: ...
+    def key_number(self) -> int: ...
     async def close(self) -> None: ...
 
 
@@ -106,57 +108,87 @@ class Plans:
         return keyed_reads.health(self.dialect)
 
 
-class PlannedEngine:
-    """The blocking face. Safe to use from several threads when its transport is."""
+Afresh = Callable[[], Plans]
 
-    def __init__(self, plans: Plans, transport: Transport) -> None:
-        self.plans = plans
-        self.transport = transport
+
+class _OfOneKey:
+    """The plans of an engine. What their dialect remembers was learned with a key, and holds for that key alone: when
+    it changes, they are made afresh, where the engine was given how."""
+
+    def __init__(self, plans: Plans, transport: Transport | AsyncTransport, afresh: Afresh | None) -> None:
+        self._key_number = transport.key_number
+        self._afresh = afresh
+        self._held = 0, plans  # together, so that no thread takes another's plans for its own
+
+    @property
+    def plans(self) -> Plans:
+        return self._held[1]
 
     @property
     def capabilities(self) -> Capabilities:
         return self.plans.capabilities
 
+    def _current(self) -> Plans:
+        """The plans for what is asked now."""
+        if self._afresh is None:
+            return self.plans
+        number, (held, plans) = self._key_number(), self._held
+        if number != held:
+            plans = self._afresh()
+            self._held = number, plans
+        return plans
+
+
+class PlannedEngine(_OfOneKey):
+    """The blocking face. Safe to use from several threads when its transport is.
+
+    `afresh` makes the plans again, with nothing remembered: for a dialect that remembers what one key showed it.
+    """
+
+    def __init__(self, plans: Plans, transport: Transport, afresh: Afresh | None = None) -> None:
+        super().__init__(plans, transport, afresh)
+        self.transport = transport
+
     def store(self, intent: Intent) -> Receipt:
-        return self._run(self.plans.store(intent))
+        return self._run(self._current().store(intent))
 
     def store_many(self, intents: Sequence[Intent]) -> list[Receipt]:
-        return self._run(self.plans.store_many(intents))
+        return self._run(self._current().store_many(intents))
 
     def get(self, ref: Ref) -> Record | None:
-        return self._run(self.plans.get(ref))
+        return self._run(self._current().get(ref))
 
     def page(self, query: Query) -> Page:
-        return self._run(self.plans.page(query))
+        return self._run(self._current().page(query))
 
     def search(self, query: SearchQuery) -> FoundPage:
-        return self._run(self.plans.search(query))
+        return self._run(self._current().search(query))
 
     def forget(self, selector: Selector) -> DeleteResult:
-        return self._run(self.plans.forget(selector))
+        return self._run(self._current().forget(selector))
 
     def count(self, namespace: str, reach: Reach = "exact") -> Counts:
-        return self._run(self.plans.count(namespace, reach))
+        return self._run(self._current().count(namespace, reach))
 
     def namespaces(self, prefix: str = "") -> list[str]:
-        return self._run(self.plans.namespaces(prefix))
+        return self._run(self._current().namespaces(prefix))
 
     def history(self, ref: Ref) -> Past:
-        return self._run(self.plans.history(ref))
+        return self._run(self._current().history(ref))
 
     def recall(self, namespace: str, question: str, reach: Reach = "exact") -> Answer:
-        return self._run(self.plans.recall(namespace, question, reach))
+        return self._run(self._current().recall(namespace, question, reach))
 
     def everything(self) -> list[Past]:
         """All records of all namespaces with their states, in the order of an export: one reading of the service."""
-        return self._run(self.plans.everything())
+        return self._run(self._current().everything())
 
     def examine(self) -> list[Finding]:
         """What a look at all that the service holds finds: it reads everything."""
-        return self._run(self.plans.examine())
+        return self._run(self._current().examine())
 
     def health(self) -> Health:
-        return self._run(self.plans.health())
+        return self._run(self._current().health())
 
     def close(self) -> None:
         self.transport.close()
@@ -165,57 +197,53 @@ class PlannedEngine:
         return drive(plan, self.transport.perform)
 
 
-class AsyncPlannedEngine:
+class AsyncPlannedEngine(_OfOneKey):
     """The async face: the same plans, awaited."""
 
-    def __init__(self, plans: Plans, transport: AsyncTransport) -> None:
-        self.plans = plans
+    def __init__(self, plans: Plans, transport: AsyncTransport, afresh: Afresh | None = None) -> None:
+        super().__init__(plans, transport, afresh)
         self.transport = transport
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return self.plans.capabilities
-
     async def store(self, intent: Intent) -> Receipt:
-        return await self._run(self.plans.store(intent))
+        return await self._run(self._current().store(intent))
 
     async def store_many(self, intents: Sequence[Intent]) -> list[Receipt]:
-        return await self._run(self.plans.store_many(intents))
+        return await self._run(self._current().store_many(intents))
 
     async def get(self, ref: Ref) -> Record | None:
-        return await self._run(self.plans.get(ref))
+        return await self._run(self._current().get(ref))
 
     async def page(self, query: Query) -> Page:
-        return await self._run(self.plans.page(query))
+        return await self._run(self._current().page(query))
 
     async def search(self, query: SearchQuery) -> FoundPage:
-        return await self._run(self.plans.search(query))
+        return await self._run(self._current().search(query))
 
     async def forget(self, selector: Selector) -> DeleteResult:
-        return await self._run(self.plans.forget(selector))
+        return await self._run(self._current().forget(selector))
 
     async def count(self, namespace: str, reach: Reach = "exact") -> Counts:
-        return await self._run(self.plans.count(namespace, reach))
+        return await self._run(self._current().count(namespace, reach))
 
     async def namespaces(self, prefix: str = "") -> list[str]:
-        return await self._run(self.plans.namespaces(prefix))
+        return await self._run(self._current().namespaces(prefix))
 
     async def history(self, ref: Ref) -> Past:
-        return await self._run(self.plans.history(ref))
+        return await self._run(self._current().history(ref))
 
     async def recall(self, namespace: str, question: str, reach: Reach = "exact") -> Answer:
-        return await self._run(self.plans.recall(namespace, question, reach))
+        return await self._run(self._current().recall(namespace, question, reach))
 
     async def everything(self) -> list[Past]:
         """All records of all namespaces with their states, in the order of an export: one reading of the service."""
-        return await self._run(self.plans.everything())
+        return await self._run(self._current().everything())
 
     async def examine(self) -> list[Finding]:
         """What a look at all that the service holds finds: it reads everything."""
-        return await self._run(self.plans.examine())
+        return await self._run(self._current().examine())
 
     async def health(self) -> Health:
-        return await self._run(self.plans.health())
+        return await self._run(self._current().health())
 
     async def close(self) -> None:
         await self.transport.close()

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -100,15 +101,23 @@ SERVICES: Final[dict[str, Service]] = {
 def open_remote(url: str, scheme: str, config: Config, clock: Clock) -> PlannedEngine:
     """A blocking engine on the service that a URL names. Nothing is asked of it yet."""
     service, where, credential, headers = _parts(url, scheme, config)
-    plans = Plans(service.dialect(**where.options), clock, config.keep_revisions)
-    return PlannedEngine(plans, BlockingTransport(where, headers, config.timeout, credential.absence))
+    afresh = partial(_plans, service, where, config, clock)
+    return PlannedEngine(
+        afresh(), BlockingTransport(where, headers, config.timeout, credential.absence), afresh
+    )
 
 
 def open_async_remote(url: str, scheme: str, config: Config, clock: Clock) -> AsyncPlannedEngine:
     """An async engine on the service that a URL names. Nothing is asked of it yet."""
     service, where, credential, headers = _parts(url, scheme, config)
-    plans = Plans(service.dialect(**where.options), clock, config.keep_revisions)
-    return AsyncPlannedEngine(plans, AwaitedTransport(where, headers, config.timeout, credential.absence))
+    afresh = partial(_plans, service, where, config, clock)
+    return AsyncPlannedEngine(
+        afresh(), AwaitedTransport(where, headers, config.timeout, credential.absence), afresh
+    )
+
+
+def _plans(service: Service, where: Endpoint, config: Config, clock: Clock) -> Plans:
+    return Plans(service.dialect(**where.options), clock, config.keep_revisions)
 
 
 def _parts(

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from time import monotonic
 from typing import Any, Final
 
@@ -50,6 +51,9 @@ class _Client:
         self._headers = headers
         self._timeout = timeout
         self._closed = False
+        self._noticing = threading.Lock()
+        self._last: int | None = None  # a hash of the headers with the key, as they were last
+        self._changes = 0
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} to {self._endpoint.host}>"
@@ -65,9 +69,21 @@ class _Client:
 
     def _secrets(self) -> dict[str, str]:
         """The headers that carry the credential. Asked for each exchange, as a key may be renewed."""
+        return self._noticed()[0]
+
+    def key_number(self) -> int:
+        """Looks at the key again, and counts: it is another number than before when the key is another one."""
+        return self._noticed()[1]
+
+    def _noticed(self) -> tuple[dict[str, str], int]:
         if self._closed:
             raise Closed("this store was closed; open it again")
-        return self._headers()
+        secrets = self._headers()
+        mark = hash(frozenset(secrets.items()))
+        with self._noticing:
+            self._changes += self._last not in (mark, None)
+            self._last = mark
+            return secrets, self._changes
 
     def _built(self, request: Http, secrets: dict[str, str]) -> dict[str, Any]:
         # Of one encoding a piece that is read unfolds a thousand times at most; of two, a million times.
@@ -263,7 +279,8 @@ class BlockingTransport(_Client):
         if len(plans) <= 1:
             return [drive(plan, self.perform) for plan in plans]
         with ThreadPoolExecutor(min(request.at_once, len(plans)), "keyfold") as pool:
-            work = [pool.submit(drive, plan, self.perform) for plan in plans]
+            # With the caller's context: what gives the key may look there for whose it is.
+            work = [pool.submit(copy_context().run, drive, plan, self.perform) for plan in plans]
             try:
                 return [item.result() for item in work]
             except BaseException:
