@@ -31,8 +31,8 @@ from keyfold.dialects.cortexdb_rows import (
 )
 from keyfold.dialects.cortexdb_wire import LISTED_WITHIN, MOST_LABELS, Wire, Written, pauses
 from keyfold.dialects.payload import KeptCall, Payload
-from keyfold.dialects.wire import Closed, Together, Wait
-from keyfold.errors import OutcomeUnknown, StoreError, Unavailable
+from keyfold.dialects.wire import Closed, NotSent, Together, Wait
+from keyfold.errors import StoreError, Unavailable
 from keyfold.flow import Plan
 
 MOST_FORGOTTEN: Final = 100  # ids a forget
@@ -208,30 +208,46 @@ class CortexDB(BaseDialect):
         known = [self._first_try(payload) for payload in payloads]
         # All of it is checked before the first is sent.
         bodies = [self._bodies(shelf, payload) for payload in known]
-        waits = any(payload.wait != "accepted" for payload in payloads)
         try:
-            sent = yield from self._write(bodies, wait=waits)
-        except OutcomeUnknown:
+            replays = yield from self._inserted(shelf, known, bodies, {payload.wait for payload in payloads})
+        except (NotSent, Closed):
+            raise
+        except (
+            Unavailable,
+            GeneratorExit,
+        ):  # no answer, or not listed yet; or the call was cancelled meanwhile
             for payload in known:
                 remember(self._unknown, payload.digest, payload)
             raise
-        replays: set[str] = set()
-        for payload, made, told in zip(known, bodies, sent, strict=True):
+        for payload in known:
             self._unknown.pop(payload.digest, None)
+        return replays
+
+    def _inserted(
+        self,
+        shelf: Shelf,
+        payloads: Sequence[Payload],
+        bodies: Sequence[list[dict[str, Any]]],
+        until: Collection[str],
+    ) -> Plan[set[str]]:
+        waits = any(wait != "accepted" for wait in until)
+        sent = yield from self._write(bodies, wait=waits)
+        replays: set[str] = set()
+        for payload, made, told in zip(payloads, bodies, sent, strict=True):
             if all(item.replayed for item in told):
                 replays.add(payload.digest)
             gone = yield from self._gone(shelf, payload.digest, told)
             if gone:
                 replays.discard(payload.digest)
                 told[:] = yield from self._anew(shelf, payload, made, told, gone)
-        for payload, told in zip(known, sent, strict=True):
+        for payload, told in zip(payloads, sent, strict=True):
             self._asking.wrote(shelf, told[-1].event, payload)
-        last, event = known[-1], sent[-1][-1].event
+        last, event = payloads[-1], sent[-1][-1].event
         if not waits:
             remember(self._unlisted, (shelf, last.digest), event)
             return replays
         yield from self._listed(shelf, last.digest, event)
-        if any(payload.wait == "settled" for payload in payloads):
+        if "settled" in until:
             yield from self._asking.settled(shelf)
         return replays
 
