@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 from keyfold.clock import MICROSECOND
@@ -214,7 +215,7 @@ def _decide_append(held: Record, intent: Intent) -> Decision:
 
 
 def _decide_load(held: Record, intent: Intent) -> Decision:
-    """An import over something held: only states written later than it, and unlike the one before, are added."""
+    """An import over something held: only states that come after it, and are unlike the one before, are added."""
     load = intent.load
     assert load is not None
     coming = fresh(intent, load.updated_at)
@@ -223,10 +224,11 @@ def _decide_load(held: Record, intent: Intent) -> Decision:
         last = replace(last, pinned=held.pinned, expires_at=held.expires_at)
         if last.written_at <= held.updated_at:
             last = replace(last, written_at=later(load.current, held))
-    states = [state for state in (*load.past, last) if state.written_at > held.updated_at]
     record, past = held, []
-    for state in states:
+    for state in _following(held, (*load.past, last)):
         if _unlike(record, state):
+            if state.written_at <= held.updated_at:
+                state = replace(state, written_at=later(state.written_at, record))
             past.append(past_of(record))
             record = _advance(record, state)
     if record is held:
@@ -236,6 +238,30 @@ def _decide_load(held: Record, intent: Intent) -> Decision:
         taint: Taint = "external" if "external" in (held.taint, intent.taint) else "internal"
         record = replace(record, taint=taint, observed_at=observed)
     return Decision("updated", record, tuple(past))
+
+
+def _following(held: Record, states: tuple[Revision, ...]) -> tuple[Revision, ...]:
+    """Which of an import's states, oldest first, come after what is held.
+
+    Those that were written later, as long as the dates rise as the states do. Where they do not, the order of the
+    states counts. Nothing comes after the last one, so that importing it again changes nothing, and what comes after
+    another that is held is later, whatever its date. Where none is held, none counts as later than one behind it.
+    """
+    if all(one.written_at < following.written_at for one, following in pairwise(states)):
+        return tuple([state for state in states if state.written_at > held.updated_at])
+    if not _unlike(held, states[-1]):
+        return ()
+    places = [
+        (state.revision == held.revision_count, place)
+        for place, state in enumerate(states, 1)
+        if state.written_at == held.updated_at and not _unlike(held, state)
+    ]
+    if places:  # the one of the same number, if there are several; else the last
+        return states[max(places)[1] :]
+    first = len(states)
+    while first and states[first - 1].written_at > held.updated_at:
+        first -= 1
+    return states[first:]
 
 
 def _unlike(record: Record, state: Revision) -> bool:
