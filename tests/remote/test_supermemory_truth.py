@@ -64,7 +64,8 @@ def test_a_row_of_another_namespace_in_our_tag_is_never_read(double: Supermemory
     assert read(memory, USER, "key") is None
     with pytest.raises(StoreError, match="of other users"):
         memory.mem_list(USER)
-    assert len(memory.mem_search(USER, "theirs")) == 0
+    with pytest.raises(StoreError, match="of other users"):
+        memory.mem_search(USER, "theirs")
     assert save(memory, USER, "key", "mine").outcome == "created"
     assert memory.mem_list(USER).total == 1
     assert memory.mem_delete(USER, topic_key="key").deleted == 1

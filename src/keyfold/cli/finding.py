@@ -34,9 +34,14 @@ def search(args: Namespace, output: Output) -> int:
         if hit.explain:
             output.line("    " + "  ".join(f"{part} {value:.3f}" for part, value in hit.explain.items()))
     if not results:
-        output.note("keyfold: nothing matched")
+        seen = " in what could be looked through; other words may find more" * results.truncated
+        output.note(f"keyfold: nothing matched{seen}")
         return 1
-    if results.truncated:
+    if results.truncated and len(results) == results.total:  # on a memory service
+        output.note(
+            f"keyfold: {len(results):,} matches, and perhaps more; --limit or other words may show them"
+        )
+    elif results.truncated:
         output.note(f"keyfold: {len(results):,} of {results.total:,} matches; --limit shows more")
     return 0
 

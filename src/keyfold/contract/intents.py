@@ -169,6 +169,7 @@ class SearchQuery:
     where: Filter = EVERYTHING
     limit: int = 10
     explain: bool = False
+    enough: int | None = None  # matches that will do, where more would cost another request; None: `limit`
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +187,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class FoundPage:
-    """The best matches and how many there were in all."""
+    """The best matches and how many there were in all; with `more`, how many were seen, and there may be others."""
 
     items: tuple[Found, ...]
     total: int
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)

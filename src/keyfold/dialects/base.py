@@ -10,7 +10,7 @@ is served from its listing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -61,6 +61,7 @@ class Row:
         return self.payload.record
 
 
+Wanted = Callable[[Record], bool]  # whether a search is after a record
 RowT = TypeVar("RowT", bound=Row)
 
 
@@ -74,6 +75,20 @@ class Hit:
     row: Row
     score: float
     excerpt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What a service found, best first.
+
+    `more`: as much came as was asked for, or as there was room for, so there may be more. `came`: how much it was, all
+    that does not count included. `listed`: the listing was looked through too, so reading it again would find no more.
+    """
+
+    hits: Sequence[Hit]
+    more: bool = False
+    came: int = 0
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +210,13 @@ class Dialect(Protocol):
         """Remove rows. One that is gone already is no error."""
         ...
 
-    def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
-        """The service's own search, best first."""
+    @property
+    def most_hits(self) -> int:
+        """How many hits a search may be asked for at most."""
+        ...
+
+    def search(self, shelf: Shelf, text: str, limit: int, wanted: Wanted) -> Plan[Searched]:
+        """The service's own search. What is not `wanted` is left out by whoever asks, and need not be looked up."""
         ...
 
     def shelves(self) -> Plan[list[Shelf]]:
@@ -246,6 +266,7 @@ class BaseDialect:
     finds_calls: bool = False
     bare_turns: bool = False
     appends_blindly: bool = False
+    most_hits: int = 1000
 
     # NotImplementedError stands where every dialect writes the plan itself (rows, insert, remove, shelves, probe), and
     # where it is asked for only of one that says so: by the flags above, or by its capabilities (search, answers).
@@ -296,7 +317,7 @@ class BaseDialect:
     def probe(self) -> Plan[dict[str, Any]]:
         raise NotImplementedError
 
-    def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
+    def search(self, shelf: Shelf, text: str, limit: int, wanted: Wanted) -> Plan[Searched]:
         raise NotImplementedError
 
     def rewrite(self, shelf: Shelf, rows: Sequence[Row], payload: Payload) -> Plan[Replays]:

@@ -11,10 +11,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Final
 
 from keyfold.contract.reach import within
-from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf, in_order, newest_first
+from keyfold.dialects.base import (
+    BaseDialect,
+    Hit,
+    Looked,
+    Row,
+    Searched,
+    Shelf,
+    Wanted,
+    in_order,
+    newest_first,
+)
+from keyfold.dialects.by_words import found_by_words
 from keyfold.dialects.cognee_datasets import Datasets
 from keyfold.dialects.cognee_listing import PAGE, Entry, NotReadable, listing, page, too_old
 from keyfold.dialects.cognee_rows import (
@@ -27,7 +39,7 @@ from keyfold.dialects.cognee_rows import (
     names,
     shelf_of,
 )
-from keyfold.dialects.cognee_search import found_by_words, nearest
+from keyfold.dialects.cognee_search import nearest
 from keyfold.dialects.held import LOOKS, log, moving
 from keyfold.dialects.names import is_path_id
 from keyfold.dialects.payload import Payload
@@ -199,20 +211,28 @@ class Cognee(BaseDialect):
 
     # The rest.
 
-    def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
+    def search(self, shelf: Shelf, text: str, limit: int, wanted: Wanted) -> Plan[Searched]:
         states: dict[str, list[Row]] = {}
         for row in (yield from self.rows(shelf, texts=False)):
             states.setdefault(row.payload.digest, []).append(row)
-        rows = [newest_first(same)[0] for same in states.values()]  # a race may have left older ones
+        # A race, or an end that has passed, may have left others of a record: which one counts is seen to below.
+        newest = {digest: newest_first(same) for digest, same in states.items()}
+        rows = [row for same in newest.values() for row in [r for r in same if wanted(r.record)][:1]]
         if not rows:
-            return []
-        hits = yield from nearest(rows[0].home, rows, text, limit)
+            return Searched((), listed=True)
+        hits, came = yield from nearest(rows[0].home, rows, text, limit)
         known = {hit.row.remote for hit in hits}
-        hits += found_by_words([row for row in rows if row.remote not in known], text)[:limit]
-        # What was found may be a state that counts no more: then the others of that record say so.
-        known, digests = {hit.row.remote for hit in hits}, {hit.row.payload.digest for hit in hits}
-        beside = [row for row in rows if row.payload.digest in digests and row.remote not in known]
-        return [*hits, *(Hit(row, 0.0, excerpt=row.bare) for row in beside)]
+        unfound = [row for row in rows if row.remote not in known]
+        said = found_by_words(unfound, text)
+        told = {hit.row.remote for hit in said[:limit]} | known
+        hits += said[:limit]
+        for hit in list(hits):
+            same = newest[hit.row.payload.digest]
+            newer = takewhile(lambda row: row.remote != hit.row.remote, same)  # noqa: B023  # used up at once
+            hits += [Hit(row, 0.0, excerpt=row.bare) for row in newer]
+        # The words of a content that did not come along are known to the server alone.
+        hidden = came >= limit and any(row.bare and row.remote not in told for row in rows)
+        return Searched(hits, hidden or len(said) > limit, came, listed=True)
 
     def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
         home = yield from self._datasets.home(shelf)

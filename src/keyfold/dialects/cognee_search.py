@@ -18,19 +18,17 @@ from keyfold.dialects.payload import share
 from keyfold.dialects.wire import Http, Statuses, ask
 from keyfold.errors import StoreError
 from keyfold.flow import Plan
-from keyfold.text.tokens import all_words, index_tokens, query_units
 
 # 404: nothing was cognified yet. 422: the server has no model to search with.
 NOTHING: Final = Statuses(absent=(404, 422))
-BY_WORDS: Final = 0.75  # the score of a row that has every word, beside those that the service gives
 
 
-def nearest(home: str, rows: Sequence[Row], text: str, limit: int) -> Plan[list[Hit]]:
-    """The rows that the server finds nearest, best first."""
+def nearest(home: str, rows: Sequence[Row], text: str, limit: int) -> Plan[tuple[list[Hit], int]]:
+    """The rows that the server finds nearest, best first; and how many chunks it found, of whatever."""
     body = {"searchType": "CHUNKS", "query": text, "topK": limit, "datasetIds": [home]}
     answer = yield from ask(Http("POST", "/api/v1/recall", json=body, reads=True), NOTHING)
     if answer.status in NOTHING.absent:
-        return []
+        return [], 0
     entries = answer.json()
     if not isinstance(entries, list):
         raise StoreError(f"{answer.host} answered a search in a form that is not Cognee's")
@@ -46,7 +44,7 @@ def nearest(home: str, rows: Sequence[Row], text: str, limit: int) -> Plan[list[
             record = replace(row.record, content=excerpt(str(entry.get("text") or "")))
             row = replace(row, payload=replace(row.payload, record=record))
         best[row.remote] = Hit(row, _score(entry.get("score"), place), excerpt=row.bare)
-    return sorted(best.values(), key=lambda hit: hit.score, reverse=True)
+    return sorted(best.values(), key=lambda hit: hit.score, reverse=True), len(entries)
 
 
 def _data_id(entry: Any) -> str:
@@ -60,21 +58,3 @@ def _score(distance: Any, place: int) -> float:
         return 1.0 / (1.0 + place)
     # In this order NaN, and what is further off than can be, become 0.
     return share(1 - distance) if type(distance) in (int, float) else 0.0
-
-
-def found_by_words(rows: Sequence[Row], text: str) -> list[Hit]:
-    """The rows that have any word of a text, best first."""
-    units = query_units(text)
-    hits: list[Hit] = []
-    for row in rows:
-        record = row.record
-        said = "\n".join((record.title, "" if record.minted else record.key, *record.tags, record.content))
-        if units:
-            tokens = set(index_tokens(said))
-            part = sum(not tokens.isdisjoint(unit) for unit in units) / len(units)
-        else:  # function words alone
-            asked = set(all_words(text))
-            part = len(asked.intersection(all_words(said))) / max(1, len(asked))
-        if part:
-            hits.append(Hit(row, BY_WORDS * part, excerpt=row.bare))
-    return sorted(hits, key=lambda hit: hit.score, reverse=True)

@@ -14,8 +14,18 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from keyfold.contract.intents import Idempotency
-from keyfold.dialects.base import BaseDialect, Hit, Looked, Recalled, Replays, Row, Shelf, newest_first
-from keyfold.dialects.cortexdb_asking import Asking
+from keyfold.dialects.base import (
+    BaseDialect,
+    Looked,
+    Recalled,
+    Replays,
+    Row,
+    Searched,
+    Shelf,
+    Wanted,
+    newest_first,
+)
+from keyfold.dialects.cortexdb_asking import MOST_EVENTS, Asking
 from keyfold.dialects.cortexdb_envelope import call_label, encode, item_label, piece_of
 from keyfold.dialects.cortexdb_forgetting import forget
 from keyfold.dialects.cortexdb_names import ROOT, scope_of, shelf_of
@@ -26,6 +36,8 @@ from keyfold.dialects.cortexdb_rows import (
     damaged,
     earlier,
     events_of,
+    hits_of,
+    ranked,
     remember,
     rows_of,
 )
@@ -48,6 +60,7 @@ class CortexDB(BaseDialect):
     erases = "the server keeps redacted events, without their text; an erasure of the whole user removes them"
     bare_turns = True
     finds_calls = True
+    most_hits = MOST_EVENTS
 
     def __init__(
         self,
@@ -158,31 +171,20 @@ class CortexDB(BaseDialect):
             yield Wait(pause)
         raise AssertionError("the last look returns")
 
-    def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
+    def search(self, shelf: Shelf, text: str, limit: int, wanted: Wanted) -> Plan[Searched]:
         """What the service finds, each looked up: an event that was found may say what a record said once.
 
         Without a history too: a rewrite that was interrupted leaves one, and a recall does not tell.
         """
         yield from self._caught_up(shelf)
-        items = yield from self._asking.found(shelf, text, limit)
-        found = [piece for piece in map(piece_of, items) if piece is not None]
-        ranks: dict[str, tuple[int, set[str]]] = {}
-        for rank, piece in enumerate(found):
-            ranks.setdefault(piece.digest, (rank, set()))[1].add(piece.event)
+        items, more = yield from self._asking.found(shelf, text, limit)
+        ranks = ranked(items, wanted)
         if not ranks:
-            return []
+            return Searched((), more, len(items))
         rows = yield from self.lookup_many(shelf, list(ranks))
         if rows is None:
             rows = yield from self.rows(shelf)
-        held: dict[str, list[Row]] = {}
-        for row in rows:
-            held.setdefault(row.payload.digest, []).append(row)
-        hits: list[Hit] = []
-        for digest, (rank, events) in ranks.items():
-            current = next(iter(newest_first(held.get(digest, []))), None)
-            if current is not None and not current.missing and events & set(current.parts):
-                hits.append(Hit(current, 1 / (1 + rank)))
-        return hits
+        return Searched(hits_of(ranks, rows), more, len(items))
 
     def recall(self, shelves: Sequence[Shelf], question: str) -> Plan[Recalled]:
         for shelf in shelves:

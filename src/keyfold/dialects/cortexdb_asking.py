@@ -49,15 +49,15 @@ class Asking:
         if fresh is not None and fresh[0] in events:
             self._fresh.pop(shelf, None)
 
-    def found(self, shelf: Shelf, text: str, limit: int) -> Plan[list[dict[str, Any]]]:
-        """The events that a recall finds, best first."""
+    def found(self, shelf: Shelf, text: str, limit: int) -> Plan[tuple[list[dict[str, Any]], bool]]:
+        """The events that a recall finds, best first, and whether there may be more."""
         items = (yield from self._pack(shelf, text, limit))[1]
         fresh = self._fresh.get(shelf)
         if fresh is not None and not any(_id(item) == fresh[0] for item in items):
             yield from self.settled(shelf)
             items = (yield from self._pack(shelf, text, limit))[1]
         self._fresh.pop(shelf, None)
-        return items
+        return items, len(items) >= limit or _fills(items, min(MOST_ROOM, limit * ROOM))
 
     def settled(self, shelf: Shelf) -> Plan[None]:
         """Wait until what was written last is found. At its best: a recall may have better answers to its words."""
@@ -170,6 +170,13 @@ class Asking:
 
 def _id(item: dict[str, Any]) -> Any:
     return item.get("id") or item.get("event_id")
+
+
+def _fills(items: Sequence[dict[str, Any]], room: int) -> bool:
+    """Whether events may have used up the room of a pack (a token is a byte at least): others were left out then."""
+    contents = [content for item in items if isinstance(content := item.get("content"), dict)]
+    size = sum(len(str(content.get("text") or "")) for content in contents)
+    return size >= room or any(content.get("_partial") for content in contents)
 
 
 def _cited(citations: Any, rows: Sequence[Row]) -> tuple[tuple[Row, float], ...]:

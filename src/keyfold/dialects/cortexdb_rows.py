@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from keyfold.dialects.base import Row, in_order
+from keyfold.dialects.base import Hit, Row, Wanted, in_order, newest_first
 from keyfold.dialects.cortexdb_envelope import Piece, assembled, piece_of
-from keyfold.dialects.payload import Payload
+from keyfold.dialects.payload import Payload, read
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -38,6 +38,37 @@ def damaged(rows: Sequence[Row]) -> bool:
 def events_of(items: Sequence[dict[str, Any]]) -> set[str]:
     """The ids of listed events that say anything."""
     return {piece.event for piece in map(piece_of, items) if piece is not None}
+
+
+Ranks = dict[str, tuple[int, set[str]]]  # by digest: the place of its best event, and all of its events
+
+
+def ranked(items: Sequence[dict[str, Any]], wanted: Wanted) -> Ranks:
+    """The records that found events, best first, may be of."""
+    ranks: Ranks = {}
+    pieces = [piece for piece in map(piece_of, items) if piece is not None]
+    for rank, piece in enumerate(piece for piece in pieces if _may_count(piece, wanted)):
+        ranks.setdefault(piece.digest, (rank, set()))[1].add(piece.event)
+    return ranks
+
+
+def hits_of(ranks: Ranks, rows: Sequence[Row]) -> list[Hit]:
+    """Those of the found that are of what a record says now."""
+    held: dict[str, list[Row]] = {}
+    for row in rows:
+        held.setdefault(row.payload.digest, []).append(row)
+    hits: list[Hit] = []
+    for digest, (rank, events) in ranks.items():
+        current = next(iter(newest_first(held.get(digest, []))), None)
+        if current is not None and not current.missing and events & set(current.parts):
+            hits.append(Hit(current, 1 / (1 + rank)))
+    return hits
+
+
+def _may_count(piece: Piece, wanted: Wanted) -> bool:
+    """Whether a piece may be of a record that is wanted: what it says of it is so, if it is of the present state."""
+    payload = read(piece.header, "")
+    return payload is None or piece.header != piece.mark or wanted(payload.record)
 
 
 def rows_of(items: Sequence[dict[str, Any]]) -> list[Row]:

@@ -4,54 +4,43 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from keyfold.clock import to_micros
 from keyfold.contract.decide import revision_of
 from keyfold.contract.filters import matches
-from keyfold.contract.indexed_text import indexed_text
 from keyfold.contract.intents import (
     Counts,
-    Found,
-    FoundPage,
     Health,
     Order,
     Page,
     Past,
     Query,
     Ref,
-    SearchQuery,
     position_of,
     read_position,
 )
 from keyfold.contract.reach import above, within
-from keyfold.dialects.base import Dialect, Hit, Row, Shelf
+from keyfold.dialects.base import Dialect, Row, Shelf
 from keyfold.dialects.held import (
     LOOKS,
     Held,
     address,
     current,
-    expired,
     grouped,
-    held_at,
     living,
     living_rows,
-    log,
     moving,
     of_this_user,
     whole,
 )
 from keyfold.dialects.names import is_digest
-from keyfold.errors import InvalidRequest, Unsupported
+from keyfold.errors import InvalidRequest
 from keyfold.flow import Plan
 from keyfold.model import KINDS, READABLE_KINDS, SESSION, Answer, Citation, Reach, Record, Revision
 from keyfold.text.check import clean
 from keyfold.text.snippet import snippet
-from keyfold.text.tokens import all_words
-
-MOST_HITS: Final = 1000  # that a service is asked for
 
 
 def get(dialect: Dialect, ref: Ref, now: datetime) -> Plan[Record | None]:
@@ -133,61 +122,6 @@ def _read_place(position: str, order: Order) -> tuple[Any, ...]:
 
 def _after(place: tuple[Any, ...], start: tuple[Any, ...], order: Order) -> bool:
     return place < start if order == "newest" else place > start
-
-
-def search(dialect: Dialect, query: SearchQuery, now: datetime) -> Plan[FoundPage]:
-    """What the service finds, verified and filtered; how good a match is, is for the service to say."""
-    if not dialect.capabilities.search:
-        raise Unsupported(f"the {dialect.capabilities.engine} engine has no search; a page lists by filter")
-    words = all_words(query.text)
-    if not words:
-        return FoundPage((), 0)  # signs alone: services refuse them, or find anything
-    shelves = yield from shelves_of(dialect, query.namespace, query.reach, READABLE_KINDS)
-    filtering = not query.where.empty or set(query.kinds) != set(READABLE_KINDS)
-    asked = min(MOST_HITS, max(50, query.limit * (10 if filtering else 2)))
-    best: dict[tuple[str, str], Found] = {}
-    for shelf in shelves:
-        hits = yield from dialect.search(shelf, query.text, asked)
-        for hit in (yield from _counting(dialect, shelf, hits, now)):
-            record = hit.row.record
-            if record.kind not in query.kinds or expired(record, now) or not matches(record, query.where):
-                continue
-            if hit.score <= 0 and not _named(record, words):
-                continue  # as far from the question as can be: services return it to fill the list
-            score = min(1.0, max(0.0, hit.score))
-            # A piece that a service cut out may end within a character; a whole content was looked at when it was read.
-            shown = replace(record, content=clean(record.content))
-            best[record.namespace, record.id] = Found(
-                shown, score, {"service": score} if query.explain else None, hit.excerpt
-            )
-    found = sorted(best.values(), key=lambda item: (item.score, item.record.updated_at), reverse=True)
-    return FoundPage(tuple(found[: query.limit]), len(found))
-
-
-def _counting(dialect: Dialect, shelf: Shelf, hits: Sequence[Hit], now: datetime) -> Plan[list[Hit]]:
-    """The hits that say what a record says now, one each. Where several states of one were found, it is looked up."""
-    by_digest: dict[str, dict[str, Hit]] = {}
-    for hit in hits:
-        if not shelf.holds(hit.row.record):
-            log.warning("the %s service found another namespace's record", dialect.capabilities.engine)
-            continue
-        states = by_digest.setdefault(hit.row.payload.digest, {})
-        known = states.get(hit.row.remote)
-        if known is None or known.score < hit.score:
-            states[hit.row.remote] = hit
-    found: list[Hit] = []
-    for digest, states in by_digest.items():
-        held = Held(tuple(hit.row for hit in states.values()))
-        row = (held if len(states) == 1 else (yield from held_at(dialect, shelf, digest))).row(now)
-        if row is not None and row.remote in states:
-            found.append(states[row.remote])
-    return found
-
-
-def _named(record: Record, words: Sequence[str]) -> bool:
-    """Whether a query's word stands in what a service does not search: title, key and tags."""
-    said = set(all_words(indexed_text(record.title, "", record.topic_key, record.tags)))
-    return any(word in said for word in words)
 
 
 def count(dialect: Dialect, namespace: str, reach: Reach, now: datetime) -> Plan[Counts]:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
-from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
+from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Searched, Shelf, Wanted
 from keyfold.dialects.names import SESSIONS_TAG, is_digest, is_path_id, untagged
-from keyfold.dialects.payload import FIELD, Payload, header, read, share, wire_text
+from keyfold.dialects.payload import FIELD, Payload, header, is_cut, read, share, wire_text
 from keyfold.dialects.removing import remove_rows, says
 from keyfold.dialects.wire import Answer, Http, Statuses, Together, ask
 from keyfold.errors import StoreError
@@ -33,6 +33,7 @@ class Mem0Oss(BaseDialect):
     """The dialect. It remembers only which shelves were found to be longer than a listing."""
 
     capabilities = replace(BaseDialect.capabilities, engine="mem0", keyed_reads=True)
+    most_hits = EVERYTHING
     erases = "the server keeps the texts of deleted memories in its history table"
 
     def __init__(self) -> None:
@@ -114,10 +115,9 @@ class Mem0Oss(BaseDialect):
             f"left out some of them, it found {len(found):,}: it cannot be read whole, only record by record"
         )
 
-    def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
+    def search(self, shelf: Shelf, text: str, limit: int, wanted: Wanted) -> Plan[Searched]:  # noqa: ARG002  # nothing is looked up
         found = yield from _found({"user_id": shelf.wire_name, "agent_id": AGENT}, text, limit)
-        hits = [(row_of(item), item.get("score")) for item in found]
-        return [Hit(row, share(score)) for row, score in hits if row is not None]
+        return searched(found, limit)
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
         yield Together([_add(shelf, payload) for payload in payloads])
@@ -272,6 +272,13 @@ def row_of(item: dict[str, Any]) -> Row | None:
     if payload is None or not is_path_id(remote):
         return None
     return Row(remote, payload, str(item.get("created_at") or ""))
+
+
+def searched(items: Sequence[dict[str, Any]], limit: int) -> Searched:
+    """What a search found. A service fills its list with what is as far from the question as can be; then it ends there."""
+    rows = [(row_of(item), item.get("score")) for item in items]
+    hits = [Hit(row, share(score)) for row, score in rows if row is not None]
+    return Searched(hits, is_cut([score for _, score in rows], limit), len(items))
 
 
 def _rows(items: Sequence[dict[str, Any]]) -> list[Row]:

@@ -11,10 +11,20 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
-from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf
-from keyfold.dialects.mem0_oss import AGENT, GONE, added, removed, results, rewritten, row_of, strayed
+from keyfold.dialects.base import BaseDialect, Looked, Row, Searched, Shelf, Wanted
+from keyfold.dialects.mem0_oss import (
+    AGENT,
+    GONE,
+    added,
+    removed,
+    results,
+    rewritten,
+    row_of,
+    searched,
+    strayed,
+)
 from keyfold.dialects.names import SESSIONS_TAG, untagged
-from keyfold.dialects.payload import FIELD, Payload, header, share, wire_text
+from keyfold.dialects.payload import FIELD, Payload, header, wire_text
 from keyfold.dialects.removing import remove_rows
 from keyfold.dialects.wire import Http, Together, ask
 from keyfold.errors import StoreError
@@ -31,6 +41,7 @@ class Mem0Platform(BaseDialect):
     """The dialect."""
 
     capabilities = replace(BaseDialect.capabilities, engine="mem0", keyed_reads=True)
+    most_hits = 1000
     erases = "the service keeps a history of deleted memories"
 
     def lookup(self, shelf: Shelf, digest: str) -> Plan[Looked]:
@@ -62,7 +73,7 @@ class Mem0Platform(BaseDialect):
             return len(rows), rows
         return (count, None) if more else (len(items), _rows(items))
 
-    def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
+    def search(self, shelf: Shelf, text: str, limit: int, wanted: Wanted) -> Plan[Searched]:  # noqa: ARG002  # nothing is looked up
         body = {
             "query": text,
             "filters": {"AND": _scope(shelf, ANY_RUN)},
@@ -71,8 +82,7 @@ class Mem0Platform(BaseDialect):
             "show_expired": True,
         }
         answer = yield from ask(Http("POST", "/v3/memories/search/", json=body, reads=True))
-        hits = [(row_of(item), item.get("score")) for item in results(answer)]
-        return [Hit(row, share(score)) for row, score in hits if row is not None]
+        return searched(results(answer), limit)
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
         yield Together([_add(shelf, payload) for payload in payloads])

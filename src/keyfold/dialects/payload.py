@@ -7,7 +7,7 @@ that whatever a service returns can be verified, and so that no two records have
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -119,6 +119,12 @@ def share(value: Any) -> float:
     """A service's score as a number from 0 to 1; 0 for what is none."""
     # In this order what is not a number (NaN) becomes 0, and no large one is turned into a float.
     return float(max(0, min(value, 1))) if type(value) in (int, float) else 0.0
+
+
+def is_cut(scores: Sequence[Any], limit: int) -> bool:
+    """Whether a list of `limit` hits may have been cut: not when it reaches down to what has nothing in common."""
+    worthless = any(type(score) in (int, float) and score <= 0 for score in scores)
+    return len(scores) >= limit and not worthless
 
 
 def _check_writable(said: Mapping[str, Any], content: str) -> None:

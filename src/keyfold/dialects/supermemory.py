@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from keyfold.contract.reach import within
 from keyfold.dialects import supermemory_wire as wire
-from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Shelf, newest_first
-from keyfold.dialects.payload import FIELD, Payload, read, share
+from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Searched, Shelf, Wanted, newest_first
+from keyfold.dialects.payload import FIELD, Payload, is_cut, read, share
 from keyfold.dialects.removing import until_gone
 from keyfold.dialects.supermemory_rows import (
     KEY,
@@ -52,6 +52,8 @@ class Supermemory(BaseDialect):
         "Supermemory only marks memories as forgotten and keeps their texts and earlier versions; "
         "delete the container tag on the service to remove them"
     )
+
+    most_hits = wire.MOST_HITS
 
     def __init__(self) -> None:
         self._newest: dict[str, int] = {}  # digest -> the revision that was read or written last
@@ -104,7 +106,7 @@ class Supermemory(BaseDialect):
             )
         return found
 
-    def search(self, shelf: Shelf, text: str, limit: int) -> Plan[list[Hit]]:
+    def search(self, shelf: Shelf, text: str, limit: int, wanted: Wanted) -> Plan[Searched]:  # noqa: ARG002  # nothing is looked up
         tag = tag_of(shelf)
         items = yield from wire.search(tag, text, limit)
         found = [(entry, item.get("similarity")) for item in items if (entry := entry_of(item)) is not None]
@@ -126,7 +128,7 @@ class Supermemory(BaseDialect):
                 record = replace(row.record, content=entry.text if row.record.content else "")
                 payload = replace(row.payload, record=record)
                 hits.append(Hit(replace(row, payload=payload), share(score), excerpt=head.parts > 1))
-        return hits
+        return Searched(hits, is_cut([item.get("similarity") for item in items], limit), len(items))
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
         # Parts before heads: a record is there once its head is.

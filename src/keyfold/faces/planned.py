@@ -22,7 +22,7 @@ from keyfold.contract.intents import (
     Selector,
 )
 from keyfold.contract.ulid import ulid
-from keyfold.dialects import examining, keyed_reads, keyed_writes
+from keyfold.dialects import examining, keyed_reads, keyed_search, keyed_writes
 from keyfold.dialects.base import Dialect
 from keyfold.dialects.examining import Finding
 from keyfold.flow import Plan, adrive, drive
@@ -81,7 +81,7 @@ class Plans:
         return keyed_reads.page(self.dialect, query, self.now())
 
     def search(self, query: SearchQuery) -> Plan[FoundPage]:
-        return keyed_reads.search(self.dialect, query, self.now())
+        return keyed_search.search(self.dialect, query, self.now())
 
     def forget(self, selector: Selector) -> Plan[DeleteResult]:
         return keyed_writes.forget(self.dialect, selector, self.now())

@@ -66,18 +66,20 @@ async def search(memory: AsyncMemory, user: str, given: Arguments) -> Reply:
     """mem_search"""
     results = await memory.mem_search(user, **given)
     items, lines = fitted(results, _hit)
-    truncated = len(items) < results.total
+    truncated = len(items) < results.total or results.truncated
     data: dict[str, Any] = {"items": items, "total": results.total, "truncated": truncated}
     if not items:
-        return Reply(
-            "Nothing matched. Try other words, fewer filters, or mem_context for what matters most.", data
-        )
+        text = "Nothing matched. Try other words, fewer filters, or mem_context for what matters most."
+        if truncated:
+            seen = "the memory service found more than could be looked through: more of the memory's own words may find it"
+            text += "\n" + _truncated(data, seen)
+        return Reply(text, data)
     lines.append(f"Previews; {_IN_FULL}.")
     if truncated:
         advice = "add words or filters, or raise limit" if len(items) == len(results) else "narrow the query"
-        lines.append(
-            _truncated(data, f"{len(items)} of {counted(results.total, 'match', 'matches')}; {advice}")
-        )
+        told = f"{len(items)} of {counted(results.total, 'match', 'matches')}"
+        told += " and perhaps more" * (len(results) == results.total)  # on a memory service
+        lines.append(_truncated(data, f"{told}; {advice}"))
     return Reply("\n".join(lines), data)
 
 

@@ -16,6 +16,7 @@ from keyfold.memory.core import Core
 from keyfold.model import OBSERVATION, SUMMARY, ContextText, Reach, Record
 
 DEFAULT_BUDGET: Final = 8_000
+GOOD_ENOUGH: Final = 50  # matches for which a service is not asked again
 CANDIDATES: Final = 300  # how many of the newest are weighed
 PINNED: Final = 50
 LONGEST_SHARE: Final = 4  # no memory takes more than a quarter of the budget
@@ -56,8 +57,9 @@ def render_context(
     """mem_context, validated. `told`: the sessions whose summaries the caller is given anyway."""
     if words is not None:
         core.needs("search", "leave the query out")
-        found = yield from calls.search(SearchQuery(user, words, reach, limit=CANDIDATES))
-        return render([_marked(item) for item in found.items], found.total, budget)
+        found = yield from calls.search(SearchQuery(user, words, reach, limit=CANDIDATES, enough=GOOD_ENOUGH))
+        text = render([_marked(item) for item in found.items], found.total, budget)
+        return ContextText(text, truncated=text.truncated or found.more)
     kinds = (OBSERVATION, SUMMARY)
     newest = yield from calls.page(Query(user, reach, kinds, limit=CANDIDATES))
     pinned = yield from calls.page(

@@ -41,7 +41,8 @@ def mem_search(
     Memories that hold every word come first, then those that hold some, by BM25 within the user's own
     memory; recency and revisions weigh gently. Words match by their stem (English, Spanish), without case
     and accents; scripts without spaces by their characters. Filters are those of mem_list. Hits are
-    previews with a score in [0, 1] (`explain=True` adds its parts); `total` counts all matches. An empty
+    previews with a score in [0, 1] (`explain=True` adds its parts); `total` counts all matches (on a memory
+    service those that it returned; `truncated` says that there are, or may be, more than are shown). An empty
     query with a filter lists the newest, with score 0. `limit` is at most 1,000, the query 64 KiB.
     """
     user = checks.name("user_id", user_id)
@@ -64,7 +65,7 @@ def mem_search(
         SearchQuery(user, words, checked, where=where, limit=size, explain=explain)
     )
     hits = tuple(hit_of(found, words) for found in page.items)
-    return SearchResults(hits, page.total, page.total > len(hits))
+    return SearchResults(hits, page.total, page.total > len(hits) or page.more)
 
 
 def _newest(user: str, where: Filter, reach: Reach, limit: int) -> Plan[SearchResults]:
