@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from keyfold.text.line import one_line
 from keyfold.text.redact import REDACTED, redact
 
 # Escape sequences in a memory must not reach the terminal that shows it; line ends and tabs may.
@@ -39,7 +40,11 @@ class Output:
                 reconfigure(errors="backslashreplace")
 
     def line(self, text: str = "") -> None:
-        """A line of data for people."""
+        """One line of data for people: a name in it that has a line end makes no second one."""
+        self._write(one_line(text) + "\n")
+
+    def body(self, text: str) -> None:
+        """A text with lines of its own."""
         self._write(visible(text) + "\n")
 
     def document(self, value: Any) -> None:
@@ -67,7 +72,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """A word on the side, on stderr."""
-        _tell(visible(without_private(text)) + "\n")
+        _tell(one_line(without_private(text)) + "\n")
 
     def aside(self, text: str) -> None:
         """A note that, with --json, an error takes in, so that stderr stays one document."""
@@ -162,7 +167,7 @@ def visible(text: str) -> str:
 
 def inline(text: str) -> str:
     """Text on one line."""
-    return " ".join(text.split())
+    return one_line(" ".join(text.split()))
 
 
 def when(moment: datetime | None, *, seconds: bool = False) -> str:

@@ -67,7 +67,8 @@ def _explain(wrong: Misuse, output: Output) -> None:
     if output.json:
         output.error("InvalidRequest", wrong.problem, usage=" ".join(wrong.usage.split()))
     else:
-        output.note(f"{wrong.usage}{wrong.program}: error: {wrong.problem}")
+        for line in [*wrong.usage.splitlines(), f"{wrong.program}: error: {wrong.problem}"]:
+            output.note(line)
 
 
 def argument(word: str) -> str:

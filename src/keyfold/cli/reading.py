@@ -54,7 +54,7 @@ def _show(record: Record, output: Output) -> None:
     for fact in facts:
         output.line(fact)
     output.line()
-    output.line(record.content)
+    output.body(record.content)
 
 
 def _compact(value: Any) -> str:
@@ -72,7 +72,7 @@ def _show_revision(state: Revision, record: Record, output: Output) -> None:
     output.line(inline(state.title))
     output.line(f"{state.type}  revision {state.revision} ({now})  {when(state.written_at)}")
     output.line()
-    output.line(state.content)
+    output.body(state.content)
 
 
 def topics(args: Namespace, output: Output) -> int:
@@ -123,7 +123,7 @@ def show_history(found: History, diffs: list[tuple[int, int, str]], output: Outp
         )
         if state.revision in changes:
             for line in (changes[state.revision] or "the text is the same").split("\n"):
-                output.line(f"    {line}")
+                output.body(f"    {line}")
     for first, last in found.gaps:
         output.note(f"keyfold: revisions {first} to {last} are not kept")
 
@@ -175,7 +175,7 @@ def context(args: Namespace, output: Output) -> int:
     if output.json:
         output.document({"text": str(text), "truncated": text.truncated})
     elif text:
-        output.line(text)
+        output.body(text)
     return 0  # nothing to tell is an answer: a hook prints what there is
 
 

@@ -25,7 +25,7 @@ def start(args: Namespace, output: Output) -> int:
         output.line(f"earlier, {when(past.last_activity_at)}: {inline(past.summary or '')[:SHORT]}")
     if begun.context:
         output.line()
-        output.line(begun.context)
+        output.body(begun.context)
     return 0
 
 

@@ -77,7 +77,7 @@ class Tour:
         lines = said.rstrip("\n").split("\n")
         for line in lines[:SHOWN]:
             shown = line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
-            self.output.line(f"   {shown}".rstrip())
+            self.output.body(f"   {shown}".rstrip())
         if len(lines) > SHOWN:
             self.output.line(f"   ... and {counted(len(lines) - SHOWN, 'more line')}")
         self.output.line()

@@ -23,6 +23,7 @@ from keyfold.mcp_server.replies import (
 )
 from keyfold.memory import AsyncMemory, checks
 from keyfold.model import Entry, Hit, Record, Revision, SaveResult, Session
+from keyfold.text.line import one_line
 
 Arguments = dict[str, Any]
 
@@ -53,11 +54,11 @@ async def session_summary(memory: AsyncMemory, user: str, given: Arguments) -> R
 
 def _receipt(receipt: SaveResult, head: str) -> Reply:
     name = f"  topic_key {receipt.topic_key}" if receipt.topic_key is not None else ""
-    text = f"{head}{name}  revision {receipt.revision_count}"
+    text = one_line(f"{head}{name}  revision {receipt.revision_count}")
     if receipt.replayed:
         text += "\nNothing was written: it was there already."
     if receipt.similar_keys:
-        near = ", ".join(receipt.similar_keys)
+        near = one_line(", ".join(receipt.similar_keys))
         text += f"\nThis is a new topic_key, much like one in use: {near}. If the subject is the same, save under that one."
     return Reply(text, receipt.to_dict())
 
@@ -90,7 +91,7 @@ def _hit(hit: Hit) -> tuple[dict[str, Any], str]:
     head = (
         f"id {hit.id}  [{hit.type}]  {inline(hit.title)}{name}  score {hit.score:.2f}  {when(hit.updated_at)}"
     )
-    return form, f"{head}\n    {hit.snippet}"
+    return form, f"{one_line(head)}\n    {inline(hit.snippet)}"
 
 
 def _truncated(data: dict[str, Any], advice: str) -> str:
@@ -125,11 +126,11 @@ def _page(form: dict[str, Any], head: str, moment: str, offset: int) -> Reply:
     if offset and offset >= len(content):
         raise InvalidRequest("offset", f"is {offset}; the text has {len(content):,} characters")
     name = f"  topic_key {form['topic_key']}" if form["topic_key"] is not None else ""
-    lines = [inline(form["title"]), f"[{form['type']}]  {head}{name}  {moment}"]
+    lines = [inline(form["title"]), one_line(f"[{form['type']}]  {head}{name}  {moment}")]
     if form["tags"]:
-        lines.append("tags " + clip(", ".join(form["tags"]), _LIST)[0])
+        lines.append("tags " + clip(one_line(", ".join(form["tags"])), _LIST)[0])
     if form["metadata"]:
-        lines.append("metadata " + clip(packed(form["metadata"]).decode(), _LIST)[0])
+        lines.append("metadata " + clip(one_line(packed(form["metadata"]).decode()), _LIST)[0])
     if form["expires_at"] is not None:
         lines.append(f"expires {form['expires_at']}")
     if form["pinned"]:
@@ -182,7 +183,9 @@ def _entry(entry: Entry) -> tuple[dict[str, Any], str]:
 
 def _heading(record: Record) -> str:
     name = f"  topic_key {record.topic_key}" if record.topic_key is not None else ""
-    return f"id {record.id}  revision {record.revision_count}  [{record.type}]  {inline(record.title)}{name}"
+    return one_line(
+        f"id {record.id}  revision {record.revision_count}  [{record.type}]  {inline(record.title)}{name}"
+    )
 
 
 def _body(form: dict[str, Any]) -> str:
@@ -223,7 +226,7 @@ def _state(state: Revision) -> tuple[dict[str, Any], str]:
     form = preview(state.to_dict())
     now = "  (current)" if state.is_current else ""
     head = f"revision {state.revision}  {when(state.written_at)}  [{state.type}]  {inline(state.title)}{now}"
-    return form, f"{head}\n    {_body(form)}"
+    return form, f"{one_line(head)}\n    {_body(form)}"
 
 
 async def context(memory: AsyncMemory, user: str, given: Arguments) -> Reply:
@@ -255,7 +258,7 @@ async def session_start(memory: AsyncMemory, user: str, given: Arguments) -> Rep
         "session": _session(begun.session),
         "replayed": begun.replayed,
     }
-    lines = [f"session {begun.session_id}  ({'new' if begun.is_new else 'going on'})"]
+    lines = [one_line(f"session {begun.session_id}  ({'new' if begun.is_new else 'going on'})")]
     for past, form in zip(begun.summaries, summaries, strict=True):
         lines.append(f"earlier, {when(past.last_activity_at)}: {inline(form['summary'] or '')}")
     if told["text"]:
@@ -274,14 +277,14 @@ def _session(session: Session) -> dict[str, Any]:
 async def session_end(memory: AsyncMemory, user: str, given: Arguments) -> Reply:
     """mem_session_end"""
     ended = await memory.mem_session_end(user, **given)
-    return Reply(f"ended session {ended.id}", _session(ended))
+    return Reply(one_line(f"ended session {ended.id}"), _session(ended))
 
 
 async def suggest_topic_key(memory: AsyncMemory, user: str, given: Arguments) -> Reply:
     """mem_suggest_topic_key"""
     found = await memory.mem_suggest_topic_key(user, **given)
     lines = [
-        f"{item.key}  (in use: {inline(item.title or '')})" if item.exists else f"{item.key}  (new)"
+        one_line(f"{item.key}  (in use: {inline(item.title or '')})" if item.exists else f"{item.key}  (new)")
         for item in found
     ]
     if any(item.exists for item in found):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
+from keyfold.text.line import one_line
+
 T = TypeVar("T")
 
 CEILING: Final = 64 * 1024  # bytes of text in one reply, and of the items of one list as data
@@ -90,7 +92,7 @@ def preview(form: dict[str, Any]) -> dict[str, Any]:
 
 def inline(text: str) -> str:
     """Text on one line."""
-    return " ".join(text.split())
+    return one_line(" ".join(text.split()))
 
 
 def when(moment: datetime | None) -> str:

@@ -10,6 +10,7 @@ from keyfold.mcp_server.replies import Reply, bounded
 from keyfold.mcp_server.tools import Tool, tools
 from keyfold.mcp_server.wording import Wording
 from keyfold.memory import AsyncMemory, checks
+from keyfold.text.line import one_line
 from keyfold.text.redact import redact
 
 _SHOWN: Final = 10  # how many names an error lists
@@ -45,7 +46,7 @@ class Toolbox:
 
 def failure(message: str) -> Reply:
     """An error as an answer."""
-    return bounded(Reply(message, is_error=True))
+    return bounded(Reply(one_line(message), is_error=True))
 
 
 def checked(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:

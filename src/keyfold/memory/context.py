@@ -14,6 +14,7 @@ from keyfold.flow import Plan
 from keyfold.memory import checks
 from keyfold.memory.core import Core
 from keyfold.model import OBSERVATION, SUMMARY, ContextText, Reach, Record
+from keyfold.text.line import one_line
 
 DEFAULT_BUDGET: Final = 8_000
 GOOD_ENOUGH: Final = 50  # matches for which a service is not asked again
@@ -114,7 +115,7 @@ def block_of(record: Record, room: int) -> tuple[str, bool]:
     Where it is too long, its title takes at most half of the room with what stands beside it.
     """
     name = f", {record.topic_key}" if record.topic_key is not None else ""
-    title = " ".join(record.title.split())
+    title = one_line(" ".join(record.title.split()))
     facts = _facts(record, name)
     whole = f"## {title}{facts}{record.content}\n\n"
     if len(whole) <= room:
@@ -135,4 +136,4 @@ def block_of(record: Record, room: int) -> tuple[str, bool]:
 
 
 def _facts(record: Record, name: str) -> str:
-    return f" [{record.type}{name}] {record.updated_at:%Y-%m-%d} #{record.id}\n"
+    return one_line(f" [{record.type}{name}] {record.updated_at:%Y-%m-%d} #{record.id}") + "\n"

@@ -34,6 +34,7 @@ from keyfold.model import (
     Session,
     SessionStart,
 )
+from keyfold.text.line import one_line
 
 PAST_SUMMARIES: Final = 5
 SHORT: Final = 300  # characters of a past summary that every list of sessions shows whole
@@ -342,7 +343,7 @@ def _rendered(record: Record) -> Plan[str | None]:
         where = Filter(session_id=record.key)
         page = yield from calls.page(Query(record.namespace, where=where, limit=RENDERED, want_total=False))
         found = [item for item in page.items if item.kind != SUMMARY]
-    return "\n".join(f"- [{item.type}] {item.title}" for item in found) or None
+    return "\n".join(one_line(f"- [{item.type}] {' '.join(item.title.split())}") for item in found) or None
 
 
 def past_summaries(user: str, *, but: str) -> Plan[tuple[Session, ...]]:
