@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import html
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
+from keyfold.dialects.echoes import Sent, unescaped
 from keyfold.errors import (
     SENT,
     Conflict,
@@ -66,6 +66,10 @@ class Http:
     repeatable: bool = False
     timeout: float | None = None
 
+    def sent(self) -> Sent:
+        """The texts that it carries."""
+        return Sent([self.json, [part.content for part in self.parts], [value for _, value in self.form]])
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -83,6 +87,7 @@ class Answer:
     keyless: str = ""
     wrote: bool = False
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    request: Http | None = field(default=None, repr=False)
 
     def json(self) -> Any:
         """The body as JSON. `unreadable` when it is something else: a login page, half a document."""
@@ -107,8 +112,9 @@ class Answer:
         return unknown(what) if self.wrote else StoreError(what)
 
     def quoted(self) -> str:
-        """The start of the body, for a message."""
-        return self.clean(self.body[: QUOTED * 200].decode("utf-8", "replace"))
+        """The start of the body, for a message: without what it repeats of the request."""
+        said = self.body[: QUOTED * 200].decode("utf-8", "replace")
+        return self.clean(said if self.request is None else self.request.sent().left_out(said))
 
     def clean(self, text: str) -> str:
         """The start of a text that came from the service, fit to be shown: on one line, without the key.
@@ -117,18 +123,12 @@ class Answer:
         """
         for secret in self.secrets:
             text = text.replace(json.dumps(secret)[1:-1], "[the key]")
-            for plain in (str, _unescaped, unquote, html.unescape):
+            for plain in (str, unescaped, unquote, html.unescape):
                 if secret in (read := plain(text)):
                     text = read.replace(secret, "[the key]")
         text = " ".join(text[: QUOTED * 4].split())
         text = "".join(character if character.isprintable() else "?" for character in text)
         return text[:QUOTED] + ("..." if len(text) > QUOTED else "")
-
-
-def _unescaped(text: str) -> str:
-    """A text as JSON reads it."""
-    text = re.sub(r"\\+u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text)
-    return text.replace("\\", "")
 
 
 @dataclass(frozen=True, slots=True)

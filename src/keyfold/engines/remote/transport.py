@@ -112,7 +112,7 @@ class _Client:
         )
         keyless = "" if sent else self._keyless
         host, wrote = self._endpoint.host, not request.reads
-        return Answer(response.status_code, headers, body, host, keyless, wrote, secrets)
+        return Answer(response.status_code, headers, body, host, keyless, wrote, secrets, request)
 
     def _patience(self, request: Http) -> float:
         return PATIENCE * (request.timeout or self._timeout)
