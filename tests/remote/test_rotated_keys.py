@@ -16,6 +16,7 @@ from keyfold.engines.remote.endpoint import endpoint
 from keyfold.engines.remote.transport import AwaitedTransport, BlockingTransport
 from keyfold.faces.planned import PlannedEngine
 from tests.doubles.cognee import CogneeDouble
+from tests.doubles.faults import Seen
 from tests.doubles.serving import Double
 from tests.remote.common import COGNEE, KEY, SERVICES, Service
 
@@ -189,3 +190,39 @@ def test_a_transport_counts_the_keys_and_shows_none(face: Any, keys: Keys) -> No
         assert key not in repr(vars(transport))
     assert numbers == [0, 0, 1, 1, 2]
     asyncio.run(transport.close()) if face is AwaitedTransport else transport.close()
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["blocking", "awaited"])
+@ALL
+def test_no_cookie_of_a_service_is_kept_or_sent(
+    service: Service, awaited: bool, running: Any, keys: Keys
+) -> None:
+    double: Double = running(service.double())
+    inner: Any = double._carry_out
+
+    async def carried(seen: Seen, scope: Any) -> Any:
+        start, *rest = await inner(seen, scope)
+        for cookie in (b"auth_token=the-first-users; Path=/", b"b=1; Domain=127.0.0.1; Max-Age=999"):
+            start["headers"].append((b"set-cookie", cookie))
+        return [start, *rest]
+
+    double._carry_out = carried  # type: ignore[method-assign]
+
+    async def ask() -> None:
+        engine = await service.async_engine(double, credential=keys)
+        await engine.namespaces()
+        await engine.namespaces()
+        keys.now = renew(double)
+        await engine.namespaces()
+        await engine.close()
+
+    if awaited:
+        asyncio.run(ask())
+    else:
+        with service.memory(double, credential=keys) as memory:
+            memory.mem_list("ana")
+            memory.mem_list("ana")
+            keys.now = renew(double)
+            memory.mem_list("ana")
+    assert len(double.seen) >= 3
+    assert [seen.headers["cookie"] for seen in double.seen if "cookie" in seen.headers] == []

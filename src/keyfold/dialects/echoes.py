@@ -20,7 +20,7 @@ LEAST: Final = 8  # characters in a row that are a piece of what was sent, and n
 BETWEEN: Final = 24  # characters between two pieces that are taken for what was sent
 SHORT: Final = 2  # characters of a whole value that is left out where it stands in quotes
 DEPTH: Final = 3  # of JSON in texts of JSON
-LOOKED_AT: Final = 2_000  # characters of a text
+LOOKED_AT: Final = 1_200  # characters of a text; more are not shown
 _QUOTED: Final = re.compile(rf"""(?<=["'`])[^"'`]{{{SHORT},{LEAST}}}(?=["'`])""")
 
 
@@ -52,7 +52,7 @@ class Sent:
     def _cut(self, text: str) -> str:
         for _ in READINGS:
             # Of the ways to read it, the one in which most of it was sent.
-            ways = [" ".join(plain(text[:LOOKED_AT]).split()) for plain in READINGS]
+            ways = dict.fromkeys(" ".join(plain(text[:LOOKED_AT]).split()) for plain in READINGS)
             found = [(read, self._pieces(read)) for read in ways]
             read, pieces = max(found, key=lambda one: sum(end - start for start, end in one[1]))
             if not pieces:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from time import monotonic
 from typing import Any, Final
 
@@ -60,7 +61,12 @@ class _Client:
 
     def _options(self) -> dict[str, Any]:
         # A redirect would carry the key to another host: it is not followed.
-        options = {"timeout": httpx2.Timeout(self._timeout, connect=CONNECT), "follow_redirects": False}
+        options: dict[str, Any] = {
+            "timeout": httpx2.Timeout(self._timeout, connect=CONNECT),
+            "follow_redirects": False,
+            # Who asks is told by the key alone: a cookie would still name whom an earlier key named.
+            "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        }
         if self._endpoint.origin.startswith("http://"):
             options["verify"] = False  # no TLS is spoken: loading the certificates would take 40 ms and more
             # A proxy that the environment names would read what is meant for this machine.
