@@ -267,8 +267,8 @@ def lenient(data: bytes, decoder: Lenient | None = None) -> Any:
 class Line(NamedTuple):
     """One value on a line, or what is wrong with the line (then `value` is None).
 
-    `odd`: it holds numbers that are kept as text. `words`: the line itself, where this value is all that it holds
-    and nothing is odd about it.
+    `odd`: it holds numbers that are kept as text. `words`: the line without its end, where this value is all that
+    it holds and nothing is odd about it.
     """
 
     number: int
@@ -308,7 +308,7 @@ def json_lines(file: BinaryIO, salvage: re.Pattern[str] | None = None) -> Iterat
             yield from _values(line, number, salvage, decoder)
             continue
         if end == len(text) and decoder.odd == odd:
-            yield Line(number, value, None, False, line)
+            yield Line(number, value, None, False, line.strip())
         else:
             yield from _values(line, number, salvage, decoder)
 

@@ -61,7 +61,7 @@ def import_mcp_memory(
         lines = json_lines(file, START)
         words = Words(lines) if isinstance(engine, Marked) else None
         unchanged = _unchanged(engine, namespace, words) if words else frozenset()
-        graph = read_graph(words.lines if words else ((line, ()) for line in lines), report, unchanged)
+        graph = read_graph(words.lines() if words else ((line, ()) for line in lines), report, unchanged)
     report.redacted += graph.redacted
     same = len(unchanged)
     held = _held(engine, namespace, graph.entities, len(unchanged))

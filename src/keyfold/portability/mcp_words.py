@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from keyfold.portability.foreign import Line
@@ -19,21 +19,27 @@ class Words:
     """The lines of a file, and which entities each tells of."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
-        self.lines: list[tuple[Line, tuple[str, ...]]] = []
+        self._lines: list[tuple[Line, tuple[str, ...]]] = []
         self._said: dict[str, list[bytes]] = {}
         self._unmarked: set[str] = set()
         for line in lines:
             names = concerned(line.value)
-            self.lines.append((line, names))
+            self._lines.append((line, names))
             if line.words is None or line.value.__class__ is list:
                 for value in line.value if isinstance(line.value, list) else [line.value]:
                     self._unmarked.update(concerned(value))
                 continue
-            words = line.words.strip()  # the last line has no end until another one follows
+            words = line.words
             if b"\\u" in words:  # so that a tag that is written in escapes can be seen
                 words = json.dumps(line.value, ensure_ascii=False).encode("utf-8", "surrogatepass")
             for name in names:
                 self._said.setdefault(name, []).append(words)
+
+    def lines(self) -> Iterator[tuple[Line, tuple[str, ...]]]:
+        """The lines in order, each with the entities that it concerns, once: they are let go as they are read."""
+        self._lines.reverse()
+        while self._lines:
+            yield self._lines.pop()
 
     @property
     def names(self) -> list[str]:
