@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from keyfold.contract.filters import Filter
-from keyfold.contract.intents import Query, Ref
+from keyfold.contract.intents import Page, Query, Ref
 from keyfold.contract.protocols import Engine, Marked
 from keyfold.memory.checks import MAX_TITLE_BYTES
 from keyfold.model import OBSERVATION, Config, Record
@@ -24,7 +24,7 @@ from keyfold.portability.foreign import json_lines, modified, open_source
 from keyfold.portability.loader import Loader
 from keyfold.portability.marks import marks_held
 from keyfold.portability.mcp_graph import PREFIX, RELATIONS, START, Entity, read_graph
-from keyfold.portability.mcp_words import Words
+from keyfold.portability.mcp_words import Told, Words
 from keyfold.portability.report import Progress, Report
 from keyfold.text.redact import REDACTED
 
@@ -59,9 +59,14 @@ def import_mcp_memory(
     with open_source(Path(path)) as file:
         changed = modified(file)
         lines = json_lines(file, START)
-        words = Words(lines) if isinstance(engine, Marked) else None
-        unchanged = _unchanged(engine, namespace, words) if words else frozenset()
-        graph = read_graph(words.lines() if words else ((line, ()) for line in lines), report, unchanged)
+        words = Words() if isinstance(engine, Marked) else None
+        told: Iterator[Told] = words.note(lines) if words else ((line, ()) for line in lines)
+        unchanged: frozenset[str] = frozenset()
+        if words and _page(engine, namespace, None, 1).items:  # into a new memory the lines need not be kept
+            kept = list(told)
+            unchanged = _unchanged(engine, namespace, words)
+            told = _let_go(kept)
+        graph = read_graph(told, report, unchanged)
     report.redacted += graph.redacted
     same = len(unchanged)
     held = _held(engine, namespace, graph.entities, len(unchanged))
@@ -78,6 +83,13 @@ def import_mcp_memory(
     loader.unchanged(OBSERVATION, same)
     loader.finish()
     return report
+
+
+def _let_go(lines: list[Told]) -> Iterator[Told]:
+    """The lines in order; none is kept once it was read."""
+    lines.reverse()
+    while lines:
+        yield lines.pop()
 
 
 def _unchanged(engine: Engine, namespace: str, words: Words) -> frozenset[str]:
@@ -110,14 +122,8 @@ def _held(
         }
     found: dict[str, Record] = {}
     position: str | None = None
-    where = Filter(topic_prefix=PREFIX)
     while True:
-        page = engine.page(
-            Query(
-                namespace, kinds=(OBSERVATION,), where=where, order="key", keyed_only=True, position=position,
-                limit=500, want_total=False,
-            )
-        )  # fmt: skip  # one argument a line says less
+        page = _page(engine, namespace, position, 500)
         for record in page.items:
             name = record.key.removeprefix(PREFIX)
             if name in entities:
@@ -125,6 +131,16 @@ def _held(
         position = page.position
         if position is None:
             return found
+
+
+def _page(engine: Engine, namespace: str, position: str | None, limit: int) -> Page:
+    """Some of the entities that the store holds, in order."""
+    return engine.page(
+        Query(
+            namespace, kinds=(OBSERVATION,), where=Filter(topic_prefix=PREFIX), order="key", keyed_only=True,
+            position=position, limit=limit, want_total=False,
+        )
+    )  # fmt: skip  # one argument a line says less
 
 
 def _draft(

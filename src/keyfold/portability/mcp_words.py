@@ -15,16 +15,21 @@ READING: Final = b"mcp-memory 1"  # see marks.py
 _PRIVATE: Final = re.compile("private", re.IGNORECASE)
 
 
-class Words:
-    """The lines of a file, and which entities each tells of."""
+Told = tuple[Line, tuple[str, ...]]
 
-    def __init__(self, lines: Iterable[Line]) -> None:
-        self._lines: list[tuple[Line, tuple[str, ...]]] = []
+
+class Words:
+    """What the lines of a file say of each entity, as the bytes they are."""
+
+    def __init__(self) -> None:
         self._said: dict[str, list[bytes]] = {}
         self._unmarked: set[str] = set()
+
+    def note(self, lines: Iterable[Line]) -> Iterator[Told]:
+        """Pass the lines on, each with the entities that it concerns."""
         for line in lines:
             names = concerned(line.value)
-            self._lines.append((line, names))
+            yield line, names
             if line.words is None or line.value.__class__ is list:
                 for value in line.value if isinstance(line.value, list) else [line.value]:
                     self._unmarked.update(concerned(value))
@@ -34,12 +39,6 @@ class Words:
                 words = json.dumps(line.value, ensure_ascii=False).encode("utf-8", "surrogatepass")
             for name in names:
                 self._said.setdefault(name, []).append(words)
-
-    def lines(self) -> Iterator[tuple[Line, tuple[str, ...]]]:
-        """The lines in order, each with the entities that it concerns, once: they are let go as they are read."""
-        self._lines.reverse()
-        while self._lines:
-            yield self._lines.pop()
 
     @property
     def names(self) -> list[str]:
