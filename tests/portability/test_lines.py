@@ -176,7 +176,7 @@ def test_a_pipe_or_device_of_another_kind_is_refused_with_the_reason(
     for path in (pipe, Path(os.devnull)):
         with pytest.raises(InvalidRequest, match="no regular file, so what is in it cannot be found out"):
             import_path(engine, path)
-        for source in ("engram", "mcp-memory", "claude-code", "chatgpt"):
+        for source in SOURCES[2:]:
             with pytest.raises((InvalidRequest, StoreError), match="no regular file"):
                 import_path(engine, path, source=source)  # type: ignore[arg-type]
 

@@ -11,7 +11,7 @@ import pytest
 from keyfold.contract.intents import Query
 from keyfold.engines.inmemory import InMemoryEngine
 from keyfold.portability import export, import_path
-from tests.portability.test_unstorable import FORMS, broken_at, places_in, write_form
+from tests.portability.test_unstorable import FORMS, broken_at, engine_for, places_in, write_form
 
 SECRET = "<private>SECRET</private>"
 AT = "2026-03-01T10:00:00Z"
@@ -21,7 +21,7 @@ AT = "2026-03-01T10:00:00Z"
 def test_private_text_is_never_kept_and_importing_it_again_changes_nothing(form: str, tmp_path: Path) -> None:
     for way in places_in(FORMS[form]):
         path = write_form(form, broken_at(FORMS[form], way, SECRET), tmp_path)
-        engine = InMemoryEngine()
+        engine = engine_for(form)
         report = import_path(engine, path, source=form)  # type: ignore[arg-type]
         held = list(export(engine))
         assert "SECRET" not in "".join(held), way
@@ -29,6 +29,7 @@ def test_private_text_is_never_kept_and_importing_it_again_changes_nothing(form:
         again = import_path(engine, path, source=form)  # type: ignore[arg-type]
         assert (again.changed, again.records) == (False, report.records), way
         assert list(export(engine)) == held
+        engine.close()
 
 
 def _prompts(*names: Any) -> dict[str, Any]:

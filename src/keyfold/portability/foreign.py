@@ -134,7 +134,7 @@ def cleaned(value: Any, depth: int = 12) -> Any:
         return clean(value)
     if isinstance(value, dict):
         if depth == 0:
-            return clean(_as_text(value))
+            return clean(as_text(value))
         found: dict[str, Any] = {}
         numbers: dict[str, int] = {}
         for key, item in value.items():
@@ -145,12 +145,12 @@ def cleaned(value: Any, depth: int = 12) -> Any:
         return found
     if isinstance(value, list):
         if depth == 0:
-            return clean(_as_text(value))
+            return clean(as_text(value))
         return [cleaned(item, depth - 1) for item in value]
     return value
 
 
-def _as_text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value as JSON text, however deeply it is nested: what could just be read may be too deep to be written."""
     try:
         return json.dumps(value, ensure_ascii=False)
@@ -191,7 +191,7 @@ def is_repaired(value: Any, depth: int = 12) -> bool:
     if isinstance(value, str):
         return clean(value) != value
     if isinstance(value, (dict, list)) and depth == 0:
-        return is_repaired(_as_text(value))
+        return is_repaired(as_text(value))
     if isinstance(value, dict):
         return any(is_repaired(key) or is_repaired(item, depth - 1) for key, item in value.items())
     return isinstance(value, list) and any(is_repaired(item, depth - 1) for item in value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
@@ -25,9 +26,13 @@ _WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None, "~"
 _LONGEST_WORD: Final = 5
 _SPECIAL: Final = frozenset("&*!{}[]|>%@`")
 _NUMERIC: Final = frozenset("+-0123456789")
-_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\ufffd", '"': '"', "\\": "\\", "/": "/", " ": " "}
+_ESCAPES: Final = {
+    "n": "\n", "t": "\t", "r": "\r", "0": "\0", '"': '"', "\\": "\\", "/": "/", " ": " ", "a": "\a", "b": "\b",
+    "e": "\x1b", "f": "\f", "v": "\v", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
+}  # fmt: skip  # a pair a line says less
 _QUOTED: Final = re.compile(r"""\"(?:[^"\\]|\\.)*\"|'(?:[^']|'')*'""")
-_ESCAPE: Final = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|.)")
+_ESCAPE: Final = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
+_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 @dataclass(slots=True)
@@ -53,7 +58,7 @@ def split(text: str) -> tuple[str | None, str]:
 
 
 def parse(text: str) -> FrontMatter:
-    """Read front matter. Whatever the text is, it is no error."""
+    """Read front matter. Whatever the text is, it is no error. Escapes may put NUL and lone surrogates into values."""
     found = FrontMatter()
     lines = text.replace("\r\n", "\n").split("\n")
     at = 0
@@ -97,11 +102,9 @@ def _line(line: str) -> tuple[str, Any] | None:
 def _entry(line: str, more: list[str]) -> tuple[str, Any] | None:
     """The name and the value of an entry; None when it is not understood."""
     found = _ENTRY.match(line)
-    name = _unquoted(found[1].strip()).strip() if found else ""
-    if found is None or not name:
-        return None
     try:
-        return name, _value((found[2] or "").strip(), more)
+        name = _unquoted(found[1].strip()).strip() if found else ""
+        return (name, _value((found[2] or "").strip(), more)) if found and name else None
     except ValueError:
         return None
 
@@ -192,16 +195,24 @@ def _unquoted(text: str) -> str:
     if len(text) >= 2 and text[0] == text[-1] == "'":
         return text[1:-1].replace("''", "'")
     if len(text) >= 2 and text[0] == text[-1] == '"':
-        return _ESCAPE.sub(_unescaped, text[1:-1])
+        text = _ESCAPE.sub(_unescaped, text[1:-1])
+        return text if text.isascii() else _PAIR.sub(_joined, text)
     return text
 
 
 def _unescaped(found: re.Match[str]) -> str:
+    """The character that an escape stands for. ValueError for one beyond Unicode, which YAML does not know."""
     code = found[1]
-    if len(code) > 1:
-        character = chr(int(code[1:], 16))
-        return "\ufffd" if character == "\0" or "\ud800" <= character <= "\udfff" else character
-    return _ESCAPES.get(code, found[0])
+    if len(code) == 1:
+        return _ESCAPES.get(code, found[0])
+    number = int(code[1:], 16)
+    if number > sys.maxunicode:
+        raise ValueError
+    return chr(number)
+
+
+def _joined(found: re.Match[str]) -> str:
+    return found[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def _without_comment(text: str) -> str:

@@ -19,7 +19,7 @@ from keyfold.contract.protocols import Engine
 from keyfold.memory.checks import MAX_TAG_BYTES, MAX_TAGS, MAX_TITLE_BYTES
 from keyfold.model import DOCUMENT, Config
 from keyfold.portability.drafts import Draft, State
-from keyfold.portability.foreign import time_from
+from keyfold.portability.foreign import REPAIRED, cleaned, is_repaired, time_from
 from keyfold.portability.front_matter import parse, split
 from keyfold.portability.loader import CHUNK, Loader
 from keyfold.portability.markdown_files import Note, is_note, notes_in, read
@@ -165,7 +165,12 @@ class _Facts:
         """Take what is understood; what is not is kept as text in the metadata, and reported."""
         found = parse(text)
         rest = list(found.rest)
-        for name, value in found.values.items():
+        values = found.values
+        if "\\" in text and is_repaired(values):
+            self.told = True
+            report.note(self.key, REPAIRED)
+            values = cleaned(values)
+        for name, value in values.items():
             if not self._placed(name.lower(), value):
                 self._keep(name, value)
         if rest:

@@ -10,10 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from keyfold.errors import InvalidRequest, NotFound
+from keyfold.errors import InvalidRequest
 from keyfold.memory.checks import MAX_NAME_BYTES
 from keyfold.portability.drafts import RAISE
-from keyfold.portability.foreign import BOM, read_regular
+from keyfold.portability.foreign import BOM, check_there, read_regular
 from keyfold.portability.report import Report
 from keyfold.portability.strict_json import BadInput
 
@@ -37,12 +37,13 @@ def is_note(name: str) -> bool:
 
 def notes_in(path: Path, report: Report) -> list[Note]:
     """The notes of a folder (or the one note at a path) in the order of their keys. NotFound, InvalidRequest."""
+    check_there(path)
     if path.is_file():
         if not is_note(path.name):
             raise InvalidRequest("path", f"a note's name ends in {' or '.join(ENDINGS)}")
         return [Note(unicodedata.normalize("NFC", path.name), str(path), True)]
     if not path.is_dir():
-        raise NotFound(f"there is nothing to import at {str(path)!r}")
+        raise InvalidRequest("path", "it is no regular file and no folder")
     found: dict[str, Note] = {}
     for note in _walk(path, report):
         problem = _problem(note.key)
@@ -83,6 +84,8 @@ def _walk(root: Path, report: Report) -> Iterator[Note]:
                     waiting.append((entry.path, key + "/"))
             elif name.startswith("."):
                 report.leave_out("hidden files")
+                if is_note(name) and not name.startswith("._"):  # which macOS puts beside a file
+                    report.note(_shown(key), "a hidden note is left out")
             elif is_note(name):
                 yield Note(key, entry.path, linked)
             else:

@@ -19,6 +19,7 @@ from keyfold.portability.foreign import (
     Line,
     clean,
     cleaned,
+    is_repaired,
     redact_json,
     time_from,
 )
@@ -114,11 +115,15 @@ def read_graph(
             report.skip(where, line.problem, line.number)
             continue
         values = line.value if isinstance(line.value, list) and line.value else [line.value]
+        escaped = line.words is None or b"\\u" in line.words or b"\0" in line.words
         for value in values:
             before = graph.remarks
             problem = _take(value, line.number, graph, report)
             if problem is not None:
                 report.skip(where, problem, line.number)
+            elif escaped and is_repaired(value):
+                graph.repaired += 1
+                report.note(where, REPAIRED, line.number)
             if problem is not None or graph.remarks > before:
                 graph.remarked.update(concerned(value))
         if line.odd:
@@ -175,14 +180,10 @@ def _take_entity(value: dict[str, Any], number: int, graph: Graph, report: Repor
         report.leave_out(COPIES)
     if isinstance(value.get("entityType"), str) and value["entityType"].strip():
         entity.kind = clean(value["entityType"])
-    repaired = graph.repaired
     for observation in observations:
         text = _observed(observation, graph, report)
         if text:
             entity.observations[text] = None
-    graph.repaired += name != value["name"]
-    if graph.repaired > repaired:
-        report.note(f"line {number}", REPAIRED, number)
     if not value.keys() <= _ENTITY:
         rest = {key: item for key, item in value.items() if key not in _ENTITY and item is not None}
         safe, regions = redact_json(cleaned(rest))
@@ -209,7 +210,6 @@ def _observed(observation: Any, graph: Graph, report: Report) -> str:
         observation if isinstance(observation, str) else json.dumps(cleaned(observation), ensure_ascii=False)
     )
     text = clean(given)
-    graph.repaired += text != given
     if "<" not in text and "\n" not in text and "\r" not in text:
         return text.strip()
     safe, regions = redact_count(text)

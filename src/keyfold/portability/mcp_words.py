@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from keyfold.portability.foreign import Line
+from keyfold.portability.foreign import Line, as_text
 from keyfold.portability.marks import mark_of
 from keyfold.portability.mcp_graph import concerned
 
@@ -36,7 +35,7 @@ class Words:
                 continue
             words = line.words
             if b"\\u" in words:  # so that a tag that is written in escapes can be seen
-                words = json.dumps(line.value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+                words = as_text(line.value).encode("utf-8", "surrogatepass")
             for name in names:
                 self._said.setdefault(name, []).append(words)
 
