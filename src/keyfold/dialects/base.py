@@ -175,8 +175,12 @@ class Dialect(Protocol):
         """All rows at many addresses in a few requests; None where that is not offered, or others' came along."""
         ...
 
+    def check(self, shelf: Shelf, payload: Payload) -> None:
+        """Raise InvalidRequest when a row cannot be held there."""
+        ...
+
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[Replays]:
-        """Add rows."""
+        """Add rows, in order."""
         ...
 
     def append(self, shelf: Shelf, payload: Payload) -> Plan[bool]:
@@ -284,6 +288,9 @@ class BaseDialect:
     def texts(self, shelf: Shelf, rows: Sequence[Row]) -> Plan[list[Row]]:  # noqa: ARG002  # they have them
         yield from ()
         return list(rows)
+
+    def check(self, shelf: Shelf, payload: Payload) -> None:
+        """Most services hold whatever a record may be."""
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[Replays]:
         raise NotImplementedError

@@ -41,7 +41,7 @@ from keyfold.dialects.cortexdb_rows import (
     remember,
     rows_of,
 )
-from keyfold.dialects.cortexdb_wire import LISTED_WITHIN, MOST_LABELS, Wire, Written, pauses
+from keyfold.dialects.cortexdb_wire import LISTED_WITHIN, MOST_LABELS, Bodies, Wire, Written, pauses
 from keyfold.dialects.payload import KeptCall, Payload
 from keyfold.dialects.wire import Closed, NotSent, Together, Wait
 from keyfold.errors import StoreError, Unavailable
@@ -206,6 +206,9 @@ class CortexDB(BaseDialect):
 
     # --- writing
 
+    def check(self, shelf: Shelf, payload: Payload) -> None:
+        self._bodies(shelf, payload)
+
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[Replays]:
         known = [self._first_try(payload) for payload in payloads]
         # All of it is checked before the first is sent.
@@ -226,11 +229,7 @@ class CortexDB(BaseDialect):
         return replays
 
     def _inserted(
-        self,
-        shelf: Shelf,
-        payloads: Sequence[Payload],
-        bodies: Sequence[list[dict[str, Any]]],
-        until: Collection[str],
+        self, shelf: Shelf, payloads: Sequence[Payload], bodies: Sequence[Bodies], until: Collection[str]
     ) -> Plan[set[str]]:
         waits = any(wait != "accepted" for wait in until)
         sent = yield from self._write(bodies, wait=waits)
@@ -265,7 +264,7 @@ class CortexDB(BaseDialect):
         self._asking.wrote(shelf, told[-1].event, payload)
         return replayed
 
-    def _bodies(self, shelf: Shelf, payload: Payload, nonce: str = "") -> list[dict[str, Any]]:
+    def _bodies(self, shelf: Shelf, payload: Payload, nonce: str = "") -> Bodies:
         return encode(payload, scope_of(shelf), derive=self._derive, nonce=nonce)
 
     def _first_try(self, payload: Payload) -> Payload:
@@ -281,7 +280,7 @@ class CortexDB(BaseDialect):
         )
         return sent if record == sent.record and payload.derive == sent.derive else payload
 
-    def _write(self, bodies: Sequence[list[dict[str, Any]]], *, wait: bool) -> Plan[list[list[Written]]]:
+    def _write(self, bodies: Sequence[Bodies], *, wait: bool) -> Plan[list[list[Written]]]:
         sent = iter((yield from self.wire.write([body for made in bodies for body in made], wait=wait)))
         return [[next(sent) for _ in made] for made in bodies]
 

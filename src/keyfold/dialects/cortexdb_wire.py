@@ -44,6 +44,9 @@ SURE: Final = (*NO_MODEL, "STORAGE_UNWIRED")  # a 503 that stays one
 FINE: Final = (200, 201, 202, 204)
 
 
+Bodies = list[dict[str, Any]]  # of the events that hold one record
+
+
 class ClaimTaken(OutcomeUnknown):
     """A claim was taken by an earlier try of the same write: whether that was carried out is not known."""
 

@@ -29,7 +29,7 @@ from keyfold.dialects.payload import (
     remembered,
     with_id,
 )
-from keyfold.errors import Conflict, InvalidRequest, NotFound, Unsupported
+from keyfold.errors import Conflict, InvalidRequest, KeyfoldError, NotFound, Unsupported
 from keyfold.flow import Plan
 from keyfold.model import (
     KINDS,
@@ -117,12 +117,16 @@ class Writer:
             self.written.add(counting.payload.digest)  # what was read ahead of it holds no longer
 
     def store_many(self, intents: Sequence[Intent]) -> Plan[list[Receipt]]:
-        """Carry out writes in order. New records of a shelf are inserted together."""
+        """Carry out writes in order. New records of a shelf are inserted together. Before one that fails, all are."""
         self.together = True
         yield from self._read_ahead(intents)
         receipts: list[Receipt] = []
-        for intent in intents:
-            receipts.append((yield from self.store(intent)))  # noqa: PERF401  # a comprehension cannot yield
+        try:
+            for intent in intents:
+                receipts.append((yield from self.store(intent)))  # noqa: PERF401  # a comprehension cannot yield
+        except KeyfoldError:
+            yield from self._flush()  # what came before it stays, as if each were written by itself
+            raise
         yield from self._flush()
         return [self._told(receipt) for receipt in receipts]
 
@@ -246,6 +250,8 @@ class Writer:
         logged = self.dialect.appends and (not held.rows or held.row(self.now) is not None)
         replays: Replays = None
         if self.together and (logged or not (held.rows or earlier)):
+            for state in (*earlier, payload):
+                self.dialect.check(shelf, state)
             self.waiting.setdefault(shelf, {})[payload.digest] = [*earlier, payload]
             return
         yield from self._flush()  # what came before it is there before it
@@ -261,9 +267,11 @@ class Writer:
         """Insert what waits."""
         while self.waiting:
             shelf = next(iter(self.waiting))
-            waiting = [payload for states in self.waiting[shelf].values() for payload in states]
+            states = self.waiting.pop(
+                shelf
+            ).values()  # before it is sent: what became of it may never be known
+            waiting = [payload for found in states for payload in found]
             self.replayed |= set((yield from self.dialect.insert(shelf, waiting)) or ())
-            del self.waiting[shelf]
 
 
 def _states(payload: Payload, past: Sequence[Revision], row: Row | None) -> list[Payload]:

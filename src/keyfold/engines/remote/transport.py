@@ -359,7 +359,9 @@ class AwaitedTransport(_Client):
 
         work = [asyncio.ensure_future(one(plan)) for plan in request.plans]
         try:
-            return list(await asyncio.gather(*work))
+            return [
+                await item for item in work
+            ]  # the first in their order that fails, as the blocking one tells
         except BaseException:
             for item in work:
                 item.cancel()
