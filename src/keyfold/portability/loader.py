@@ -58,6 +58,8 @@ class Loader:
         self._offered: list[Draft] = []
         self._foreseen: dict[Address, Record] = {}
         self._foreseen_size = 0
+        self._keeps_history = engine.capabilities.history
+        self._without_past = 0  # records whose earlier states the store cannot keep
 
     def unchanged(self, kind: str, number: int) -> None:
         """Count records that the caller found to say what the input says, letter for letter."""
@@ -121,6 +123,8 @@ class Loader:
         if self._offered:
             self._sift()
         self._flush()
+        if self._without_past:
+            self._report.tell_of_the_past(self._without_past)
 
     def _flush(self) -> None:
         waiting, self._waiting, self._size = self._waiting, [], 0
@@ -194,13 +198,24 @@ class Loader:
         counted = Counter(zip([item.intent.kind for item in waiting], done, strict=True))
         for (kind, outcome), number in counted.items():
             self._count(kind, outcome, number)
+        if not self._keeps_history:
+            for item in waiting:
+                self._leave_past(item.intent)
         if "deduped" in done:
             for item, receipt in zip(waiting, receipts, strict=True):
                 self._tell_of_another(item, receipt.outcome, receipt.normalized_hash)
 
     def _note(self, item: _Waiting, outcome: Outcome, digest: str) -> None:
         self._count(item.intent.kind, outcome)
+        if not self._keeps_history:
+            self._leave_past(item.intent)
         self._tell_of_another(item, outcome, digest)
+
+    def _leave_past(self, intent: Intent) -> None:
+        """Count what of a record a store without a history does not take; also where the rest is there already."""
+        if intent.load is not None and intent.load.past:
+            self._report.dropped += len(intent.load.past)
+            self._without_past += 1
 
     def _tell_of_another(self, item: _Waiting, outcome: Outcome, digest: str) -> None:
         if outcome == "deduped" and item.intent.kind == TURN and digest != item.intent.normalized_hash:

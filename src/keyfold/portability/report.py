@@ -33,7 +33,8 @@ class Report:
 
     `created`, `updated` and `deduped` count records; `kinds` counts the same records by kind. `revisions`
     counts the earlier states made of a key that recurs in the input. `redacted` counts the private regions
-    found in the input. `stubs` counts sessions that are referred to but absent from it. `left_out` counts
+    found in the input. `dropped` counts the earlier revisions in the input that a store without a history does not
+    keep. `stubs` counts sessions that are referred to but absent from it. `left_out` counts
     what was rightly not taken, by reason. `skipped` lists what was wrong (the first thousand; all are
     counted in `skipped_count`); the rest of the input went in all the same. `notes` lists what is worth
     knowing and is no fault (the first thousand, with `notes_count` as above): a note that vanished, a
@@ -48,6 +49,7 @@ class Report:
     kinds: dict[str, int] = field(default_factory=dict)
     revisions: int = 0
     redacted: int = 0
+    dropped: int = 0
     stubs: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
@@ -77,6 +79,14 @@ class Report:
         if len(self.notes) < LISTED:
             self.notes.append(Skipped(_shown(where), reason, line))
 
+    def tell_of_the_past(self, records: int) -> None:
+        """Note, once and before all else, that the store keeps no history, and what of the input is lost by that."""
+        revisions = "1 earlier revision" if self.dropped == 1 else f"{self.dropped:,} earlier revisions"
+        of = "1 record" if records == 1 else f"{records:,} records"
+        self.notes_count += 1
+        self.notes.insert(0, Skipped("history", f"this store keeps none: {revisions} of {of} stay behind"))
+        del self.notes[LISTED:]
+
     def leave_out(self, reason: str, number: int = 1) -> None:
         """Count what is not taken and is not wrong either."""
         self.left_out[reason] = self.left_out.get(reason, 0) + number
@@ -93,6 +103,7 @@ class Report:
             "kinds": dict(sorted(self.kinds.items())),
             "revisions": self.revisions,
             "redacted": self.redacted,
+            "dropped": self.dropped,
             "stubs": self.stubs,
             "left_out": dict(sorted(self.left_out.items())),
             "skipped_count": self.skipped_count,
