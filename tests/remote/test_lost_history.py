@@ -95,5 +95,5 @@ def test_it_is_told_before_a_thousand_other_notes() -> None:
         report.note(f"line {number}", "a relation to nothing")
     report.dropped = 1
     report.tell_of_the_past(1)
-    assert report.notes[0].reason == "this store keeps none: 1 earlier revision of 1 record stay behind"
+    assert report.notes[0].reason == "this store keeps none: 1 earlier revision of 1 record stays behind"
     assert (len(report.notes), report.notes_count) == (LISTED, LISTED + 6)

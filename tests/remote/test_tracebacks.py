@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
+import math
 import socket
 import threading
 import traceback
@@ -14,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from keyfold import KeyfoldError
+from keyfold import KeyfoldError, Memory
+from keyfold.contract.intents import Query, SearchQuery, Selector
 from keyfold.dialects.wire import Answer, Http, Together, ask
 from keyfold.engines.remote.credential import Credential
 from keyfold.engines.remote.endpoint import endpoint
@@ -22,7 +25,7 @@ from keyfold.engines.remote.transport import LARGEST, AwaitedTransport, Blocking
 from keyfold.errors import OutcomeUnknown, StoreError, Unauthorized, Unavailable
 from keyfold.flow import adrive, drive
 from tests.doubles.serving import Double
-from tests.remote.common import KEY, MEM0_OSS, SERVICES, Service
+from tests.remote.common import KEY, MEM0_OSS, SERVICES, Service, intent, ref
 from tests.remote.sockets import HEAD, Handle, answering, dripping, listening, request_of
 
 Running = Callable[[Any], Any]
@@ -181,6 +184,106 @@ def test_a_call_that_fails_leaves_no_key_in_its_traceback(
     with pytest.raises(KeyfoldError) as caught:
         memory.mem_save("ana", "Text.", type="decision", title="T", topic_key="k")
     assert holding(caught.value) == []
+
+
+CALLS: dict[str, Callable[[Memory], Any]] = {
+    "save": lambda memory: memory.mem_save("ana", "x", type="decision", title="T", topic_key="c"),
+    "list": lambda memory: memory.mem_list("ana"),
+    "search": lambda memory: memory.mem_search("ana", "x"),
+    "delete": lambda memory: memory.mem_delete("ana", topic_key="a"),
+    "export": lambda memory: memory.engine.everything(),  # type: ignore[attr-defined]
+}
+BODIES: list[Any] = [
+    {"detail": f"bad key {KEY}"},
+    {"success": False, "error": f"bad key {KEY}"},
+    {"success": True, "data": {"error": f"bad key {KEY}"}},
+    [{"error": f"bad key {KEY}"}],
+    json.dumps(f"bad key {KEY}"),
+]
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["blocking", "awaited"])
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+@pytest.mark.parametrize("code", [200, 400])
+def test_a_refusal_that_looks_like_an_answer_leaves_no_key_in_a_traceback(
+    service: Service, code: int, awaited: bool, running: Running, without_pauses: None
+) -> None:
+    double: Double = running(service.double())
+    raised: list[BaseException] = []
+
+    async def asked(name: str) -> None:
+        engine = await service.async_engine(double)
+        call: Any = {
+            "save": lambda: engine.store(intent("ana", "c", "x")),
+            "list": lambda: engine.page(Query("ana")),
+            "search": lambda: engine.search(SearchQuery("ana", "x")),
+            "delete": lambda: engine.forget(Selector("ana", ref("ana", "a"))),
+            "export": engine.everything,
+        }[name]
+        try:
+            await call()
+        finally:
+            await engine.close()
+
+    for body in BODIES:
+        double.faults.clear()
+        double.faults.add("status", times=math.inf, code=code, body=body)
+        for name, call in CALLS.items():
+            try:
+                if awaited:
+                    asyncio.run(asked(name))
+                else:
+                    with service.memory(double) as memory:
+                        call(memory)
+            except KeyfoldError as error:
+                raised.append(error)
+    assert len(raised) > 15
+    assert [holding(error) for error in raised] == [[]] * len(raised)
+    assert any("dialects" in frame.f_code.co_filename for frame in frames(raised[0])), "its lines are told"
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["blocking", "awaited"])
+def test_what_the_caller_was_handling_keeps_its_variables_and_its_generators(
+    awaited: bool, running: Running
+) -> None:
+    double: Double = running(MEM0_OSS.double())
+    double.faults.add("status", times=math.inf, code=401, body={"detail": "no"})
+
+    def failing(kept: str) -> None:
+        raise LookupError(kept)
+
+    def suspended() -> Iterator[BaseException]:
+        try:
+            failing("the caller's own")
+        except LookupError as error:
+            yield error
+        yield StopIteration("it went on")
+
+    async def asked() -> None:
+        engine = await MEM0_OSS.async_engine(double)
+        try:
+            await engine.get(ref("ana", "k"))
+        finally:
+            await engine.close()
+
+    generator = suspended()
+    mine = next(generator)
+
+    def handling() -> None:
+        try:
+            raise mine
+        except LookupError:
+            if awaited:
+                asyncio.run(asked())
+            else:
+                with MEM0_OSS.memory(double) as memory:
+                    memory.mem_list("ana")
+
+    with pytest.raises(Unauthorized) as caught:
+        handling()
+    assert mine in errors_of(caught.value)
+    assert frames(mine)[-1].f_locals == {"kept": "the caller's own"}
+    assert str(next(generator)) == "it went on"
 
 
 @pytest.mark.parametrize("key", [f"{KEY} x", f"{KEY}\n", f"{KEY}é"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from traceback import clear_frames
 from typing import Any, Protocol, TypeVar
 
 from keyfold.clock import Clock, system_clock, to_micros
@@ -111,6 +113,22 @@ class Plans:
 Afresh = Callable[[], Plans]
 
 
+def _forget_variables(error: BaseException, callers: BaseException | None) -> None:
+    """Empty the frames that an error and those behind it came through; their lines stay.
+
+    In them is what a service answered. It may have quoted the key, and there are tools that show or send the
+    variables of a traceback. `callers`: what the caller was handling is the caller's, and left alone.
+    """
+    due: list[BaseException | None] = [error]
+    seen = {id(callers)}
+    while due:
+        one = due.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            clear_frames(one.__traceback__)
+            due += [one.__cause__, one.__context__]
+
+
 class _OfOneKey:
     """The plans of an engine. What their dialect remembers was learned with a key, and holds for that key alone: when
     it changes, they are made afresh, where the engine was given how."""
@@ -194,7 +212,12 @@ class PlannedEngine(_OfOneKey):
         self.transport.close()
 
     def _run(self, plan: Plan[T]) -> T:
-        return drive(plan, self.transport.perform)
+        callers = sys.exception()
+        try:
+            return drive(plan, self.transport.perform)
+        except Exception as error:
+            _forget_variables(error, callers)
+            raise
 
 
 class AsyncPlannedEngine(_OfOneKey):
@@ -250,4 +273,9 @@ class AsyncPlannedEngine(_OfOneKey):
 
     async def _run(self, plan: Plan[T]) -> T:
         perform: Callable[[Any], Awaitable[Any]] = self.transport.perform
-        return await adrive(plan, perform)
+        callers = sys.exception()
+        try:
+            return await adrive(plan, perform)
+        except Exception as error:
+            _forget_variables(error, callers)
+            raise

@@ -81,10 +81,12 @@ class Report:
 
     def tell_of_the_past(self, records: int) -> None:
         """Note, once and before all else, that the store keeps no history, and what of the input is lost by that."""
-        revisions = "1 earlier revision" if self.dropped == 1 else f"{self.dropped:,} earlier revisions"
         of = "1 record" if records == 1 else f"{records:,} records"
+        behind = f"{self.dropped:,} earlier revisions of {of} stay behind"
+        if self.dropped == 1:
+            behind = "1 earlier revision of 1 record stays behind"
         self.notes_count += 1
-        self.notes.insert(0, Skipped("history", f"this store keeps none: {revisions} of {of} stay behind"))
+        self.notes.insert(0, Skipped("history", f"this store keeps none: {behind}"))
         del self.notes[LISTED:]
 
     def leave_out(self, reason: str, number: int = 1) -> None:
