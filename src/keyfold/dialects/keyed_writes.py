@@ -7,20 +7,19 @@ removes the rest. A repeated call finds what the first one wrote, and writes not
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final, TypeVar
 
-from keyfold.contract.decide import MATERIAL, Decision, decide, find_duplicate, other_call, receipt_of
+from keyfold.contract.decide import Decision, decide, find_duplicate, other_call, receipt_of
 from keyfold.contract.filters import matches
 from keyfold.contract.intents import Intent, Ref, Selector
 from keyfold.dialects.base import Dialect, Replays, Row, Shelf, under
 from keyfold.dialects.held import LOOKS, Held, address, grouped, held_at, moving, of_this_user, whole
 from keyfold.dialects.keyed_reads import shelves_of
-from keyfold.dialects.names import digest_of
+from keyfold.dialects.names import DIGEST_KEY, digest_key, digest_of
 from keyfold.dialects.payload import (
     KeptCall,
     Payload,
@@ -29,7 +28,8 @@ from keyfold.dialects.payload import (
     remembered,
     with_id,
 )
-from keyfold.errors import Conflict, InvalidRequest, KeyfoldError, NotFound, Unsupported
+from keyfold.dialects.wire import AGAIN
+from keyfold.errors import Conflict, InvalidRequest, KeyfoldError, NotFound, OutcomeUnknown, Unsupported
 from keyfold.flow import Plan
 from keyfold.model import (
     KINDS,
@@ -42,14 +42,18 @@ from keyfold.model import (
     Receipt,
     Record,
     Revision,
-    plain,
 )
+
+T = TypeVar("T")
 
 SAME_TEXTS: Final = 8  # unkeyed records whose text was changed later, that a save may step over
 WORTH_A_LISTING: Final = (
     8  # writes of a batch to one shelf, from which on it is read once instead of record by record
 )
-DIGEST_KEY: Final = 26  # characters, as of a ULID
+ONCE: Final = (
+    "; the write may or may not have been carried out: look whether it is there before you make the same call again, "
+    "which would write it twice; with a topic_key or an idempotency_key it is safe to repeat"
+)
 
 
 @dataclass(slots=True)
@@ -65,9 +69,22 @@ class Writer:
     waiting: dict[Shelf, dict[str, list[Payload]]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     replayed: set[str] = field(default_factory=set)  # what the service said that it had already
+    once: bool = False  # whether any of it would be written twice, were the call made again
 
     def store(self, intent: Intent) -> Plan[Receipt]:
         """Carry out one write and say what it did."""
+        return (yield from self._worded(self._store(intent)))
+
+    def _worded(self, plan: Plan[T]) -> Plan[T]:
+        """A plan whose error does not ask for a repeat that would write twice."""
+        try:
+            return (yield from plan)
+        except OutcomeUnknown as error:
+            if self.once and str(error).endswith(AGAIN):
+                raise OutcomeUnknown(str(error).removesuffix(AGAIN) + ONCE) from None
+            raise
+
+    def _store(self, intent: Intent) -> Plan[Receipt]:
         if not self.together and self.dialect.appends_blindly and _hot(intent):
             return (yield from self._append(intent))
         shelf, held, intent = yield from self._resolve(intent)
@@ -119,11 +136,14 @@ class Writer:
     def store_many(self, intents: Sequence[Intent]) -> Plan[list[Receipt]]:
         """Carry out writes in order. New records of a shelf are inserted together. Before one that fails, all are."""
         self.together = True
+        return (yield from self._worded(self._store_many(intents)))
+
+    def _store_many(self, intents: Sequence[Intent]) -> Plan[list[Receipt]]:
         yield from self._read_ahead(intents)
         receipts: list[Receipt] = []
         try:
             for intent in intents:
-                receipts.append((yield from self.store(intent)))  # noqa: PERF401  # a comprehension cannot yield
+                receipts.append((yield from self._store(intent)))  # noqa: PERF401  # a comprehension cannot yield
         except KeyfoldError:
             yield from self._flush()  # what came before it stays, as if each were written by itself
             raise
@@ -208,6 +228,7 @@ class Writer:
         """The key of an unkeyed record, but for what tells it from one that was changed since."""
         use = intent.idempotency
         called = use is not None and intent.expires_in is not None  # its end is another instant in each retry
+        self.once |= use is None and (intent.expires_in is not None or intent.dedup_window == 0)
         if not called and (intent.dedup_window is None or intent.dedup_window > 0):
             return digest_key(intent)
         # repeats are no duplicates here, but a retry of one call is
@@ -318,19 +339,6 @@ def _mendable(row: Row | None, intent: Intent, shelf: Shelf) -> Row | None:
     if intent.content is UNSET:
         whole(row, shelf)
     return row
-
-
-def digest_key(intent: Intent) -> str:
-    """The key of an unkeyed record: a digest of all that is material, so that a repeat meets the first."""
-    material: dict[str, Any] = {
-        name: plain(getattr(intent, name)) for name in MATERIAL if getattr(intent, name)
-    }
-    if intent.dedup_on == "content":
-        material = {"content": intent.content}
-    if "tags" in material:
-        material["tags"] = sorted(material["tags"])
-    text = json.dumps(material, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return sha256(text.encode()).hexdigest()[:DIGEST_KEY].upper()
 
 
 def forget(dialect: Dialect, selector: Selector, now: datetime) -> Plan[DeleteResult]:

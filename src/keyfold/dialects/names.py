@@ -8,15 +8,19 @@ record's id too, which is why an id can be looked up as cheaply as a key.
 
 from __future__ import annotations
 
+import json
 import re
 from hashlib import sha256
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
 from urllib.parse import quote, unquote
 
-from keyfold.model import OBSERVATION
+from keyfold.contract.decide import MATERIAL
+from keyfold.contract.intents import Intent
+from keyfold.model import OBSERVATION, plain
 
 TAG: Final = "kf:"
 SESSIONS_TAG: Final = "kf.s:"  # sessions lie apart, so that a listing of memories does not pay for them
+DIGEST_KEY: Final = 26  # characters, as of a ULID
 _DIGEST: Final = re.compile(r"[0-9a-f]{40}")
 _PATH_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
@@ -52,3 +56,16 @@ def untagged(name: str) -> tuple[str, str] | None:
 def is_path_id(value: object) -> TypeGuard[str]:
     """Whether an id that a service gave is a plain one, and can go into a path without changing where it leads."""
     return isinstance(value, str) and _PATH_ID.fullmatch(value) is not None
+
+
+def digest_key(intent: Intent) -> str:
+    """The key of an unkeyed record: a digest of all that is material, so that a repeat meets the first."""
+    material: dict[str, Any] = {
+        name: plain(getattr(intent, name)) for name in MATERIAL if getattr(intent, name)
+    }
+    if intent.dedup_on == "content":
+        material = {"content": intent.content}
+    if "tags" in material:
+        material["tags"] = sorted(material["tags"])
+    text = json.dumps(material, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return sha256(text.encode()).hexdigest()[:DIGEST_KEY].upper()

@@ -35,6 +35,10 @@ LONGEST_PAUSE: Final = (
 )
 QUOTED: Final = 300  # characters of an error body that are quoted
 AT_ONCE: Final = 8  # exchanges side by side
+AGAIN: Final = (
+    "; the write may or may not have been carried out: make the same call again, "
+    "what is there already is not written twice"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +240,7 @@ def retry_after(answer: Answer) -> float | None:
 
 def unknown(what: str) -> OutcomeUnknown:
     """The error of a write whose answer never came."""
-    return OutcomeUnknown(
-        f"{what}; the write may or may not have been carried out: make the same call again, "
-        "what is there already is not written twice"
-    )
+    return OutcomeUnknown(what + AGAIN)
 
 
 def refuse(request: Http, answer: Answer, statuses: Statuses = FINE) -> NoReturn:

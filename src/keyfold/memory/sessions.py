@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, Final
-from uuid import uuid4
+from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from keyfold.clock import from_text, to_text
 from keyfold.contract import calls
@@ -70,13 +70,14 @@ def mem_session_start(
     record = (yield from _session_record(user, wanted)) if wanted is not None else None
     is_new = record is None
     if record is None or record.type != ACTIVE or key is not None:
-        receipt = yield from calls.store(_open_intent(user, wanted or str(uuid4()), key))
+        receipt = yield from calls.store(_open_intent(user, wanted or _new_session(core, user, key), key))
         replayed, is_new = receipt.replayed and key is not None, receipt.outcome == "created"
         opened = yield from calls.get(Ref(user, id=receipt.id, kind=SESSION))
         if opened is None:
             raise NotFound("the session was forgotten while it was opened; start again")
         record = opened
     core.sessions[user] = record.key
+    core.opening.pop(user, None)
     core.ended.pop(user, None)
     core.ending.discard((user, record.key))
     session = yield from session_of(record)
@@ -85,6 +86,15 @@ def mem_session_start(
     told = {session.id for session in past if len(session.summary or "") <= SHORT}
     context = yield from render_context(core, user, None, characters, "exact", told=told)
     return SessionStart(record.key, is_new, past, context, session, replayed)
+
+
+def _new_session(core: Core, user: str, key: Idempotency | None) -> str:
+    """The id of a session to open. On a service a call that is made again must find what the first one wrote."""
+    if core.capabilities.transactions:
+        return str(uuid4())
+    if key is not None:  # it is remembered by what it wrote, so it has to lead there
+        return str(uuid5(NAMESPACE_OID, key.key.hex()))
+    return core.opening.setdefault(user, str(uuid4()))
 
 
 def _open_intent(user: str, key: str, idempotency: Idempotency | None) -> Intent:
