@@ -18,6 +18,16 @@ _LATER: Final = ("postgresql", "postgres")
 _SERVICES: Final = ("mem0", "cognee", "supermemory", "cortexdb", "tinyhumans")
 _ELSEWHERE: Final = "name another store with --store or KEYFOLD_STORE (in Python: open it by its path)"
 _FORMS: Final = "a path such as memory.db, sqlite:///path, :memory: or inmemory:"
+_OR_A_SERVICE: Final = f"or a service: {', '.join(_SERVICES)} (docs/services.md)"
+
+
+def settings_of(config: Any) -> Config:
+    """The settings to use: those given, or the usual ones. InvalidRequest when they are none."""
+    if config is None:
+        return Config()
+    if not isinstance(config, Config):
+        raise InvalidRequest("config", f"must be a keyfold.Config, not {type(config).__name__}")
+    return config
 
 
 def default_store() -> str:
@@ -60,7 +70,7 @@ def open_engine(url: str | os.PathLike[str] | None = None, *, config: Config | N
 
     Raises InvalidRequest for a URL of no known form, StoreError or Unavailable when it cannot be opened.
     """
-    settings = config or Config()
+    settings = settings_of(config)
     clock = clock_of(settings.clock)
     clock()
     where = default_store() if url is None else _text_of(url)
@@ -78,10 +88,10 @@ def open_engine(url: str | os.PathLike[str] | None = None, *, config: Config | N
 
         return open_remote(where, scheme, settings, clock)
     if scheme.split("+")[0] in _LATER:
-        raise Unsupported(f"this version has no {scheme} engine yet; it opens {_FORMS}")
+        raise Unsupported(f"this version has no {scheme} engine yet; it opens {_FORMS}, {_OR_A_SERVICE}")
     raise InvalidRequest(
         "store",
-        f"{scheme}: is not a known scheme; use {_FORMS}, or a service: {', '.join(_SERVICES)} (docs/services.md)",
+        f"{scheme}: is not a known scheme; use {_FORMS}, {_OR_A_SERVICE}",
     )
 
 
@@ -96,7 +106,7 @@ async def open_async_engine(
     if url is not None and (scheme := _scheme_of(where := _text_of(url))).split("+")[0] in _SERVICES:
         from keyfold.engines.remote import open_async_remote
 
-        settings = config or Config()
+        settings = settings_of(config)
         return open_async_remote(where, scheme, settings, clock_of(settings.clock))
 
     return Threaded(await asyncio.to_thread(open_engine, url, config=config))
@@ -143,4 +153,9 @@ def _path_of(where: str) -> str:
         )
     if not rest:
         raise InvalidRequest("store", f"names no file; use {_FORMS}")
+    if "?" in rest:
+        raise InvalidRequest(
+            "store",
+            "a sqlite: URL takes no options; in Python Config has them (a file with ? in its name opens by its path)",
+        )
     return rest

@@ -33,7 +33,9 @@ def get(args: Namespace, output: Output) -> int:
 
 
 def _told(args: Namespace) -> str:
-    return f"with topic key {args.topic!r:.200}" if args.topic is not None else f"{args.id!r:.200}"
+    if args.topic is not None:
+        return f"with topic key {args.topic!r:.200}"
+    return f"{args.id!r:.200}{' (a topic key goes by --topic)' if '/' in args.id else ''}"
 
 
 def _show(record: Record, output: Output) -> None:

@@ -36,7 +36,8 @@ class Ref:
     def describe(self) -> str:
         """The record in the words of an error message."""
         if self.id is not None:
-            return f"record {self.id!r:.200}"
+            hint = " (a topic key goes by topic_key)" if "/" in self.id else ""
+            return f"record {self.id!r:.200}{hint}"
         return f"{self.kind} with key {self.key!r:.200}"
 
 

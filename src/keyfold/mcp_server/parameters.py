@@ -42,6 +42,8 @@ class Parameter:
         """The value, if it is of the declared type; InvalidRequest in the words of JSON otherwise."""
         if self.kind == "integer" and isinstance(value, float) and value.is_integer():
             value = int(value)  # JSON has one kind of number: 5.0 is a whole one
+        if self.name == "observation_id" and type(value) is int:
+            value = str(value)  # it is digits in most stores, and a model may take it for a number
         if not isinstance(value, _CLASSES[self.kind]) or (self.kind == "integer" and isinstance(value, bool)):
             raise InvalidRequest(self.name, self._wrong(value))
         if self.kind == "integer":

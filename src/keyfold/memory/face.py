@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import wraps
 from types import FunctionType, TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from keyfold.contract.calls import Call, aperformer, performer
 from keyfold.contract.protocols import AsyncEngine, Engine
@@ -14,7 +14,7 @@ from keyfold.flow import Plan, adrive, drive
 from keyfold.memory import context, finding, forgetting, logs, reads, sessions, writes
 from keyfold.memory.core import Core
 from keyfold.model import Config
-from keyfold.registry import open_async_engine, open_engine
+from keyfold.registry import open_async_engine, open_engine, settings_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,13 +71,13 @@ class Memory:
 
     def __init__(self, engine: Engine, *, config: Config | None = None) -> None:
         self.engine = engine
-        self.core = Core(config or Config(), engine.capabilities)
+        self.core = Core(settings_of(config), engine.capabilities)
         self.perform: Callable[[Call], Any] = performer(engine)
 
     @classmethod
     def open(cls, url: str | os.PathLike[str] | None = None, *, config: Config | None = None) -> Self:
         """Open a store by URL or path. Raises InvalidRequest, StoreError, Unavailable, ImportError (naming the extra)."""
-        settings = config or Config()
+        settings = settings_of(config)
         return cls(open_engine(url, config=settings), config=settings)
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class AsyncMemory:
 
     def __init__(self, engine: AsyncEngine, *, config: Config | None = None) -> None:
         self.engine = engine
-        self.core = Core(config or Config(), engine.capabilities)
+        self.core = Core(settings_of(config), engine.capabilities)
         self.perform: Callable[[Call], Awaitable[Any]] = aperformer(engine)
 
     @classmethod
@@ -132,7 +132,7 @@ class AsyncMemory:
         cls, url: str | os.PathLike[str] | None = None, *, config: Config | None = None
     ) -> Opening[Self]:
         """Open a store by URL or path; await the answer or enter it."""
-        settings = config or Config()
+        settings = settings_of(config)
 
         async def opened() -> Self:
             return cls(await open_async_engine(url, config=settings), config=settings)
@@ -190,6 +190,13 @@ class Opening(Awaitable[M]):
 
     def __await__(self) -> Generator[Any, None, M]:
         return self._opened().__await__()
+
+    if not TYPE_CHECKING:  # a type checker tells of it by itself
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"AsyncMemory.open is to be awaited: memory = await AsyncMemory.open(...), then memory.{name}"
+            )
 
     async def __aenter__(self) -> M:
         self._memory = await self._opened()

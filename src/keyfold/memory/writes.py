@@ -281,7 +281,7 @@ def mem_update(
     type: str | Unset = UNSET,
     metadata: Mapping[str, Any] | Unset | None = UNSET,
     tags: Iterable[str] | Unset | None = UNSET,
-    expires_at: datetime | str | Unset | None = UNSET,
+    expires_at: datetime | timedelta | str | Unset | None = UNSET,
     pinned: bool | Unset | None = UNSET,
     session_id: str | None = None,
     idempotency_key: str | None = None,
@@ -307,7 +307,8 @@ def mem_update(
     fields["metadata"] = checks.metadata(metadata, patch=True)
     fields["tags"] = checks.tags(tags)
     fields["pinned"] = checks.flag("pinned", pinned)
-    fields["expires_at"] = checks.optional_moment("expires_at", expires_at)
+    if expires_at is not UNSET:
+        fields.update(checks.expiry(expires_at, core.now()))
     fields = {name: value for name, value in fields.items() if value is not UNSET}
     if not fields:
         raise InvalidRequest(
@@ -316,7 +317,7 @@ def mem_update(
     if expect_revision is not None:
         fields["expect_revision"] = _revision_number(expect_revision)
     if idempotency_key is not None:
-        body = {**fields, "id": ref.id, "topic_key": ref.key, "session": named}
+        body = {**fields, **_span_said(fields), "id": ref.id, "topic_key": ref.key, "session": named}
         patch = fields.get("metadata")
         if isinstance(patch, dict):
             body["metadata"] = {key: value for key, value in patch.items() if value is not UNSET}

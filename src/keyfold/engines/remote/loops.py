@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import httpx2
+from keyfold.engines.remote.client import httpx2
 
 Keeper = AsyncGenerator[httpx2.AsyncClient, None]
 Where = tuple[int, asyncio.AbstractEventLoop]

@@ -21,17 +21,11 @@ from time import monotonic
 from typing import Any, Final
 
 from keyfold.dialects.wire import Answer, Closed, Http, NotSent, Together, TooLarge, Wait
+from keyfold.engines.remote.client import httpx2
 from keyfold.engines.remote.endpoint import Endpoint
 from keyfold.engines.remote.loops import LoopClients
 from keyfold.errors import InvalidRequest, StoreError, Unavailable
 from keyfold.flow import Plan, adrive, drive
-
-try:
-    import httpx2
-except ImportError as missing:
-    raise ImportError(
-        "engines on memory services need httpx2, which is not installed: pip install 'keyfold[remote]'"
-    ) from missing
 
 LARGEST: Final = 64 * 1024 * 1024  # bytes of a response that are read
 TIMEOUT: Final = 60.0  # seconds for an answer
