@@ -54,7 +54,7 @@ def _on_shelf(
     """What counts on one shelf, and whether more may."""
 
     def wanted(record: Record) -> bool:
-        return record.kind in query.kinds and not expired(record, now) and matches(record, query.where)
+        return _wanted(record, query, now)
 
     filtering = not query.where.empty or set(query.kinds) != set(READABLE_KINDS)
     asked = min(FIRST_HITS, dialect.most_hits, max(50, query.limit * (10 if filtering else 2)))
@@ -73,9 +73,14 @@ def _on_shelf(
                 told = replace(told, more=True)
     if told.more and len(found) < enough and not told.listed:
         return (yield from _listed(dialect, shelf, query, now, found))
-    if stray and not found:
+    if stray and not found:  # others' hits alone are an error, and what says so
         of_this_user([hit.row for hit in told.hits], shelf)
     return found, told.more
+
+
+def _wanted(record: Record, query: SearchQuery, now: datetime) -> bool:
+    """Whether a search may find a record, whatever its words."""
+    return record.kind in query.kinds and not expired(record, now) and matches(record, query.where)
 
 
 def _listed(
@@ -90,11 +95,11 @@ def _listed(
     rest = [
         row
         for row in living_rows(of_this_user(rows, shelf), shelf, now)
-        if row.record.id not in found and row.record.kind in query.kinds and matches(row.record, query.where)
+        if row.record.id not in found and _wanted(row.record, query, now)
     ]
     hits = [hit for hit in found_by_words(rest, query.text) if not hit.row.missing]
-    more = {hit.row.record.id: _found(hit, query) for hit in hits}
-    return {**found, **more}, len(more) < len(rest)
+    others = {hit.row.record.id: _found(hit, query) for hit in hits}
+    return {**found, **others}, len(others) < len(rest)
 
 
 def _counting(
@@ -108,7 +113,7 @@ def _counting(
         log.warning("the %s service found another namespace's record", dialect.capabilities.engine)
     for hit in (yield from _present(dialect, shelf, mine, now)):
         record = hit.row.record
-        if record.kind not in query.kinds or expired(record, now) or not matches(record, query.where):
+        if not _wanted(record, query, now):
             continue
         if hit.score <= 0 and not _named(record, words):
             continue  # as far from the question as can be: services return it to fill the list

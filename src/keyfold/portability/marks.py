@@ -32,6 +32,6 @@ def marks_held(engine: Engine, namespace: str, kind: str, keys: Sequence[str]) -
         return None
     try:
         namespace.encode()
-    except (UnicodeEncodeError, AttributeError):  # it is refused where a record would be stored
+    except UnicodeEncodeError:  # it is refused where a record would be stored
         return {}
     return engine.marks(namespace, kind, keys) if keys else {}

@@ -8,10 +8,11 @@ from typing import Final
 
 import apsw
 
-from keyfold.engines.sqlite.rows import Rows
+from keyfold.engines.sqlite.rows import SESSION_SPACE, Rows
 
 _COUNTS: Final = (
-    "SELECT (SELECT count(*) FROM records WHERE space < 8), (SELECT count(*) FROM records WHERE space >= 8), "
+    f"SELECT (SELECT count(*) FROM records WHERE space < {SESSION_SPACE}), "
+    f"(SELECT count(*) FROM records WHERE space >= {SESSION_SPACE}), "
     "(SELECT count(*) FROM revisions), (SELECT count(*) FROM namespaces)"
 )
 

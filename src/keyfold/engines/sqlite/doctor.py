@@ -24,7 +24,7 @@ import keyfold.engines.sqlite.schema as schema
 from keyfold.clock import Clock, system_clock, to_micros
 from keyfold.engines.sqlite.connect import BUSY, absolute, translated, unwritable
 from keyfold.engines.sqlite.findings import Finding, Look, fault, note
-from keyfold.engines.sqlite.rows import Rows
+from keyfold.engines.sqlite.rows import SESSION_SPACE, Rows
 from keyfold.errors import NotFound, StoreError, Unavailable
 from keyfold.model import Model
 
@@ -204,8 +204,8 @@ def check_waiting(look: Look) -> Iterator[Finding]:
 
 _COUNTED: Final = {
     "users": "SELECT count(*) FROM namespaces",
-    "records": "SELECT count(*) FROM records WHERE space < 8",
-    "sessions": "SELECT count(*) FROM records WHERE space >= 8",
+    "records": f"SELECT count(*) FROM records WHERE space < {SESSION_SPACE}",
+    "sessions": f"SELECT count(*) FROM records WHERE space >= {SESSION_SPACE}",
     "revisions": "SELECT count(*) FROM revisions",
     "waiting_for_index": f"SELECT (SELECT count(*) FROM unindexed) + (SELECT count(*) {checks.NEW})",
 }

@@ -19,6 +19,7 @@ from keyfold.engines.sqlite.connect import BUSY, MEMORY
 from keyfold.engines.sqlite.narrow import Narrowing, places
 from keyfold.engines.sqlite.rows import (
     EXPIRES,
+    FOREVER,
     RECORD,
     SESSION_SPACE,
     SLOT,
@@ -113,7 +114,7 @@ def _named(conn: apsw.Connection, ref: Ref, num: int) -> list[Any]:
 
 def _filtered(conn: apsw.Connection, selector: Selector, num: int) -> apsw.Cursor:
     assert selector.where is not None, "a selector names one of a record, a filter or everything"
-    narrowing = Narrowing(READABLE_KINDS, selector.where, -(1 << 62))
+    narrowing = Narrowing(READABLE_KINDS, selector.where, -FOREVER)
     return conn.execute(f"{_ROW} r.ns = ? AND {narrowing.sql}", (num, *narrowing.values))
 
 

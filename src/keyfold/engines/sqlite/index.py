@@ -56,7 +56,7 @@ _START_OVER: Final = (
     "INSERT INTO words (words) VALUES ('delete-all')",
     "UPDATE records SET length = 0",
     f"UPDATE namespaces SET docs = 0, tokens = 0, indexed = {LAST_SLOT} & 0xffffffff",
-    "INSERT OR REPLACE INTO unindexed SELECT slot, 0 FROM records WHERE space < 8",
+    f"INSERT OR REPLACE INTO unindexed SELECT slot, 0 FROM records WHERE space < {SESSION_SPACE}",
 )
 
 

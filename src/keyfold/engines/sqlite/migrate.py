@@ -22,7 +22,7 @@ import apsw
 
 import keyfold.engines.sqlite.schema as schema
 from keyfold.engines.sqlite.copying import Counts, copy_pages, counts_of, make_private, sync
-from keyfold.engines.sqlite.rows import Rows
+from keyfold.engines.sqlite.rows import SESSION_SPACE, Rows
 from keyfold.errors import StoreError
 
 Step = Callable[[apsw.Connection], None]
@@ -40,7 +40,7 @@ STEPS: Final[dict[int, Step]] = {1: _to_2}
 
 _UNINDEXED: Final = (
     "SELECT count(*) FROM namespaces n JOIN records r "
-    "ON r.slot BETWEEN n.num << 32 AND n.num << 32 | n.indexed WHERE r.space < 8 "
+    f"ON r.slot BETWEEN n.num << 32 AND n.num << 32 | n.indexed WHERE r.space < {SESSION_SPACE} "
     "AND NOT EXISTS (SELECT 1 FROM unindexed u WHERE u.slot = r.slot) "
     "AND NOT EXISTS (SELECT 1 FROM words_docsize d WHERE d.id = r.slot)"
 )

@@ -16,6 +16,8 @@ from keyfold.model import Reach
 
 LIVE: Final = "(r.expires_at IS NULL OR r.expires_at > ?)"
 _READABLE: Final = tuple(range(SESSION_SPACE))
+_SUMMARIES: Final = [SESSION_SPACE - 2, SESSION_SPACE - 1]
+_SESSIONS: Final = [SESSION_SPACE, SESSION_SPACE + 1]
 _RANK: Final = "SELECT name, num, docs, tokens, indexed FROM namespaces WHERE "
 
 # A namespace: name, number, records indexed, their tokens, up to which sequence number.
@@ -73,16 +75,16 @@ class Narrowing:
 
         SQLite knows nothing of how the rows are spread, and would sort by itself what an index has in order.
         """
-        if spaces == [8, 9] and where.types in (("active",), ("completed",)):
-            parts.append(f"r.space >= 8 AND r.type = '{where.types[0]}'")
+        if spaces == _SESSIONS and where.types in (("active",), ("completed",)):
+            parts.append(f"r.space >= {SESSION_SPACE} AND r.type = '{where.types[0]}'")
             return "INDEXED BY records_active" if where.types == ("active",) else "INDEXED BY records_closed"
-        if spaces == [6, 7]:
-            parts.append("r.space >= 6 AND r.space < 8")
+        if spaces == _SUMMARIES:
+            parts.append(f"r.space >= {_SUMMARIES[0]} AND r.space < {SESSION_SPACE}")
             return "INDEXED BY records_summaries"
         if not spaces or spaces[-1] >= SESSION_SPACE:
             parts.append(f"r.space IN ({', '.join(map(str, spaces))})")
             return ""
-        parts.append("r.space < 8")
+        parts.append(f"r.space < {SESSION_SPACE}")
         if len(spaces) == 1:
             parts.append(f"r.space = {spaces[0]}")
         elif spaces != list(_READABLE):

@@ -19,9 +19,10 @@ Rows = list[Any]
 
 # A space is a kind's index * 2 + minted: its number sorts as exports do.
 SPACES: Final = tuple((kind, minted) for kind in KINDS for minted in (False, True))
-SESSION_SPACE: Final = 8
+SESSION_SPACE: Final = 8  # the first of a session: every other record lies below
 TAINTS: Final[tuple[Taint, ...]] = ("internal", "external")
 MAX_ID: Final = (1 << 63) - 1
+FOREVER: Final = 1 << 62  # microseconds: farther than any moment of a row lies from 1970, or from another
 DAMAGED: Final = "a value of another type stands there"
 
 _NUMBERS: Final = {space: number for number, space in enumerate(SPACES)}

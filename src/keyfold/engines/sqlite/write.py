@@ -30,6 +30,7 @@ from keyfold.contract.intents import Intent, SessionLapsed, SessionUse
 from keyfold.contract.ulid import ulid
 from keyfold.engines.sqlite.rows import (
     EXPIRES,
+    FOREVER,
     RECORD,
     SESSION_SPACE,
     SLOT,
@@ -151,7 +152,7 @@ def _find_repeat(
     window = intent.dedup_window
     if window is not None and window <= 0:
         return None
-    since = -(1 << 62) if window is None else micros - int(min(window, 1e11) * 1_000_000) - 1
+    since = -FOREVER if window is None else micros - int(min(window, 1e11) * 1_000_000) - 1
     space = space_of(intent.kind, True)
     asked = (intent.namespace, pack_hash(intent.normalized_hash or ""), space, since, micros)
     sql, values = _said_alike(intent)
@@ -169,17 +170,22 @@ def _find_repeat(
 
 
 def _said_alike(intent: Intent) -> tuple[str, tuple[Any, ...]]:
-    """What `repeats` asks of a record, as far as columns tell it: a text may be there ten thousand times."""
+    """What `find_duplicate` asks of a record, as far as columns tell it: a text may be there ten thousand times.
+
+    It is SQL to go on with, and its values.
+    """
     if intent.dedup_on == "content":
         return "", ()
+    pinned = int(intent.pinned is not UNSET and bool(intent.pinned))
+    sql = " AND r.type = ? AND r.title = ? AND r.pinned = ?"
     expires = None if intent.expires_at is UNSET else pack_time(intent.expires_at)
     ends: tuple[Any, ...] = (expires,)
-    pinned = int(intent.pinned is not UNSET and bool(intent.pinned))
-    sql = " AND r.type = ? AND r.title = ? AND r.pinned = ? AND r.expires_at IS ?"
-    if intent.expires_in is not None and expires is not None:
-        sql = sql.replace("IS ?", "BETWEEN ? AND ?")
-        window = (1 << 62) if intent.dedup_window is None else int(intent.dedup_window * 1_000_000)
+    if intent.expires_in is not None and expires is not None:  # a span: the same one names another moment now
+        window = FOREVER if intent.dedup_window is None else int(intent.dedup_window * 1_000_000)
         ends = (expires - window, expires + window)
+        sql += " AND r.expires_at BETWEEN ? AND ?"
+    else:
+        sql += " AND r.expires_at IS ?"
     for column, value in (("metadata", intent.metadata), ("tags", intent.tags)):
         given = value is not UNSET and bool(value)
         sql += f" AND r.{column} IS {'NOT NULL' if given else 'NULL'}"
@@ -347,7 +353,7 @@ def _keep_past(conn: apsw.Connection, slot: int, decision: Decision, keep: int |
 def use_session(conn: apsw.Connection, namespace: str, num: int, use: SessionUse, micros: int) -> None:
     """Touch or open the session of a write. SessionLapsed when it had to be alive and is not, or be the first."""
     if not (use.explicit or use.opens):
-        since = to_micros(use.alive_since) if use.alive_since is not None else -(1 << 62)
+        since = to_micros(use.alive_since) if use.alive_since is not None else -FOREVER
         conn.execute(_TOUCH_ALIVE, (micros, num, use.id, since))
         if not conn.changes():
             raise SessionLapsed(use.id)
