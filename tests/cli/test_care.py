@@ -26,13 +26,13 @@ def test_doctor_looks_repairs_and_says_what_it_did(keyfold: Any, saved: Any, tmp
     answer = keyfold("doctor")
     assert (answer.code, answer.err) == (1, "")
     assert answer.out.startswith("sqlite: 2 faults found\n")
-    assert "fault  index: 1 records that no search finds (id 1)\n" in answer.out
+    assert "fault  index: 1 record that no search finds (id 1)\n" in answer.out
     assert answer.out.endswith("keyfold doctor --repair makes again what can be made again\n")
     assert keyfold("doctor").out == answer.out, "looking repairs nothing"
     answer = keyfold("doctor", "--repair")
     assert answer.code == 0
     assert "sqlite: healthy" in answer.out
-    assert "repaired: made the word index again from 1 records\n" in answer.out
+    assert "repaired: made the word index again from 1 record\n" in answer.out
     assert keyfold("search", "one").code == 0
     assert "there was no fault" in keyfold("doctor", "--repair").out
 

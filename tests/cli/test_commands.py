@@ -238,6 +238,15 @@ def test_history_shows_what_each_revision_changed(keyfold: Any, saved: Any) -> N
     assert document["total"] == 3
 
 
+def test_history_names_what_is_not_kept(keyfold: Any, tmp_path: Path) -> None:
+    with package.Memory.open(str(tmp_path / "memory.db"), config=package.Config(keep_revisions=2)) as memory:
+        for number in range(3):
+            memory.mem_save("default", f"{number}", type="decision", title="t", topic_key="k")
+        assert keyfold("history", "--topic", "k").err == "keyfold: revision 1 is not kept\n"
+        memory.mem_save("default", "3", type="decision", title="t", topic_key="k")
+    assert keyfold("history", "--topic", "k").err == "keyfold: revisions 1 to 2 are not kept\n"
+
+
 def test_restore_makes_a_new_revision(keyfold: Any, saved: Any) -> None:
     saved("one", topic="k")
     saved("two", topic="k")

@@ -98,10 +98,10 @@ DAMAGES = [
     Damage("UPDATE records SET tags = '5' WHERE id = 3", "rows", "cannot be read (id 3)", False),
     Damage("UPDATE records SET updated_at = 1 << 62 WHERE id = 3", "rows", "cannot be read (id 3)", False),
     Damage("UPDATE records SET folded = 7 WHERE id = 3", "rows", "not found by its like (id 3)"),
-    Damage("INSERT INTO revisions SELECT 77, revision, 1, 1, 0, hash, 'a', 'b', 'c', NULL, NULL, 'd' FROM revisions LIMIT 1", "history", "1 past states of records that are not there"),
-    Damage("UPDATE records SET revision = 1 WHERE id = 3", "history", "not above those of their past (id 3)"),
-    Damage("UPDATE records SET revision = 0 WHERE id = 30", "history", "not above those of their past (id 30)"),
-    Damage("UPDATE revisions SET metadata = '{' WHERE slot = (SELECT slot FROM records WHERE id = 3)", "history", "past states of 1 records cannot be read (id 3)", False, False),
+    Damage("INSERT INTO revisions SELECT 77, revision, 1, 1, 0, hash, 'a', 'b', 'c', NULL, NULL, 'd' FROM revisions LIMIT 1", "history", "1 past state of a record that is not there"),
+    Damage("UPDATE records SET revision = 1 WHERE id = 3", "history", "not above those of its past (id 3)"),
+    Damage("UPDATE records SET revision = 0 WHERE id = 30", "history", "not above those of its past (id 30)"),
+    Damage("UPDATE revisions SET metadata = '{' WHERE slot = (SELECT slot FROM records WHERE id = 3)", "history", "past states of 1 record cannot be read (id 3)", False, False),
     Damage("DELETE FROM meta WHERE name = 'last_id'", "counters", "last_id is missing"),
     Damage("DELETE FROM meta WHERE name = 'forgets'", "counters", "forgets is missing"),
     Damage("UPDATE meta SET value = 'x' WHERE name = 'erased'", "counters", "erased is missing or no number"),
@@ -111,23 +111,23 @@ DAMAGES = [
     Damage("UPDATE namespaces SET tokens = tokens - 1 WHERE num = 2", "counters", "scores are off"),
     Damage("UPDATE sqlite_sequence SET seq = 1", "counters", "given out twice"),
     Damage("DELETE FROM sqlite_sequence", "counters", "given out twice"),
-    Damage("INSERT INTO idempotency VALUES (1, 'save', x'00', x'00', 77, '{}', 1)", "keys", "1 idempotency keys"),
-    Damage("INSERT INTO idempotency VALUES (9, 'save', x'00', x'00', NULL, '{}', 1)", "keys", "1 idempotency keys"),
-    Damage("INSERT INTO marks VALUES (77, x'00')", "marks", "1 marks of imports on records that are not there"),
+    Damage("INSERT INTO idempotency VALUES (1, 'save', x'00', x'00', 77, '{}', 1)", "keys", "1 idempotency key of"),
+    Damage("INSERT INTO idempotency VALUES (9, 'save', x'00', x'00', NULL, '{}', 1)", "keys", "1 idempotency key of"),
+    Damage("INSERT INTO marks VALUES (77, x'00')", "marks", "1 mark of imports on records that are not there"),
     Damage("DROP TABLE marks", "tables", "table marks is missing"),
-    Damage("INSERT INTO unindexed VALUES (77, 0)", "notes", "1 notes of records that are not there"),
-    Damage("INSERT INTO unindexed SELECT slot, 0 FROM records WHERE space = 8", "notes", "1 notes of records"),
-    Damage("INSERT INTO unindexed SELECT max(slot), 0 FROM records WHERE ns = 1", "notes", "1 notes of records"),
-    Damage(f"INSERT INTO unindexed VALUES ({INDEXED}, 0)", "notes", "do not say truly"),
-    Damage("UPDATE unindexed SET stale = 1 - stale", "notes", "do not say truly"),
-    Damage(f"DELETE FROM words WHERE rowid = {INDEXED}", "index", "1 records that no search finds"),
-    Damage("INSERT INTO words (rowid, text) VALUES (77, 'ghost')", "index", "words of 1 records that are not there"),
-    Damage(f"UPDATE records SET content = content || ' more' WHERE slot = {INDEXED}", "index", "not those of their text"),
-    Damage(f"UPDATE records SET content = replace(content, 'alpha', 'omega') WHERE slot = {INDEXED}", "index", "not those of their text"),
+    Damage("INSERT INTO unindexed VALUES (77, 0)", "notes", "1 note of records that are not there"),
+    Damage("INSERT INTO unindexed SELECT slot, 0 FROM records WHERE space = 8", "notes", "1 note of records"),
+    Damage("INSERT INTO unindexed SELECT max(slot), 0 FROM records WHERE ns = 1", "notes", "1 note of records"),
+    Damage(f"INSERT INTO unindexed VALUES ({INDEXED}, 0)", "notes", "not say truly"),
+    Damage("UPDATE unindexed SET stale = 1 - stale", "notes", "not say truly"),
+    Damage(f"DELETE FROM words WHERE rowid = {INDEXED}", "index", "1 record that no search finds"),
+    Damage("INSERT INTO words (rowid, text) VALUES (77, 'ghost')", "index", "words of 1 record that is not there"),
+    Damage(f"UPDATE records SET content = content || ' more' WHERE slot = {INDEXED}", "index", "not those of the text"),
+    Damage(f"UPDATE records SET content = replace(content, 'alpha', 'omega') WHERE slot = {INDEXED}", "index", "not those of the text"),
     Damage(f"UPDATE records SET length = 1 WHERE slot = {INDEXED}", "index", "number of words is wrong"),
     Damage(f"UPDATE words_docsize SET sz = x'01' WHERE id = {INDEXED}", "index", "number of words is wrong"),
-    Damage(f"DELETE FROM words_docsize WHERE id = {INDEXED}", "index", "1 records that no search finds"),
-    Damage("INSERT INTO words (rowid, text) VALUES (77, 'ghost'); DELETE FROM words_docsize WHERE id = 77", "index", "words of 1 rows that it does not list", True, False),
+    Damage(f"DELETE FROM words_docsize WHERE id = {INDEXED}", "index", "1 record that no search finds"),
+    Damage("INSERT INTO words (rowid, text) VALUES (77, 'ghost'); DELETE FROM words_docsize WHERE id = 77", "index", "words of 1 row that it does not list", True, False),
     Damage("DELETE FROM words_data WHERE id > 10", "file", "fts5"),
     Damage("DELETE FROM words_data WHERE id = 10", "file", "fts5"),
     Damage("UPDATE words_data SET block = zeroblob(length(block)) WHERE id > 10", "file", "fts5"),
@@ -201,7 +201,7 @@ def test_an_index_that_reads_well_from_end_to_end_and_finds_nothing_is_a_fault(t
     store = str(tmp_path / "store.db")
     hurt(store, "DELETE FROM words_idx")
     for quick in (True, False):
-        assert "not those of their text" in problems(examine(store, quick=quick))
+        assert "not those of the text" in problems(examine(store, quick=quick))
     treat(store, remedies=remedies(examine(store)))
     assert examine(store).findings == ()
 
@@ -216,7 +216,7 @@ def test_repair_keeps_every_text_and_revision(store: str) -> None:
 def test_one_broken_row_does_not_keep_the_rest_of_the_index_from_being_made_again(store: str) -> None:
     hurt(store, "UPDATE records SET metadata = '{' WHERE id = 3; DELETE FROM words_data WHERE id > 10")
     treatment = treat(store, remedies=remedies(examine(store)))
-    assert "left 1 records out of it that cannot be read" in treatment.repaired
+    assert "left 1 record out of it that cannot be read" in treatment.repaired
     after = examine(store)
     assert "cannot be read (id 3)" in problems(after)
     assert "fts5" not in problems(after)
@@ -336,7 +336,7 @@ def test_what_waits_is_a_note_and_no_fault(store: str, monkeypatch: pytest.Monke
     for word in (
         "wait to be erased",
         "another version",
-        "1 records whose past",
+        "1 record whose past",
         "1 expired",
         "write-ahead log",
     ):

@@ -338,6 +338,16 @@ def test_a_long_text_is_read_whole_in_pieces(letter: str) -> None:
     talk(work)
 
 
+def test_a_history_names_what_is_not_kept() -> None:
+    async def work(client: Client, memory: AsyncMemory) -> None:
+        for number in range(3):
+            await memory.mem_save("ana", f"{number}", type="decision", title="t", topic_key="k")
+        result = await client.call_tool("mem_history", {"topic_key": "k"})
+        assert "Revision 1 is not kept." in said(result)
+
+    talk(work, keep_revisions=2)
+
+
 def test_a_long_history_comes_in_pages_and_none_is_left_out() -> None:
     async def work(client: Client, memory: AsyncMemory) -> None:
         for number in range(1, 61):

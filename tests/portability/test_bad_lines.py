@@ -55,7 +55,7 @@ BAD_LINES: dict[str, tuple[Any, str]] = {
     "pinned as text": ({"pinned": "SECRET"}, "pinned: must be true or false"),
     "minted as text": ({"minted": "SECRET"}, "minted must be true or false"),
     "unknown taint": ({"taint": "SECRET"}, "taint must be internal or external"),
-    "unknown field": ({"SECRET": 1}, "1 field(s) that this version does not know"),
+    "unknown field": ({"SECRET": 1}, "1 field that this version does not know"),
     "revision as text": ({"revision": "SECRET"}, "revision must be a whole number"),
     "revision zero": ({"revision": 0}, "revision: is 0"),
     "history no list": ({"history": "SECRET"}, "history must be a list"),
@@ -118,7 +118,7 @@ def test_a_file_cut_between_lines_is_noticed(engine: InMemoryEngine, file_of: An
     assert ["no closing line" in item.reason for item in report.skipped] == [True]
     assert report.created == 2
     missing = import_keyfold(engine, [lines[0], *lines[2:]])
-    assert [item.reason for item in missing.skipped] == ["it closes 2 records, but 1 stand before it"]
+    assert [item.reason for item in missing.skipped] == ["it closes 2 records, but 1 stands before it"]
 
 
 def test_two_exports_in_one_file_are_read(engine: InMemoryEngine, file_of: Any, record: Any) -> None:

@@ -120,7 +120,7 @@ def test_a_record_that_was_changed_is_compared_again(
     report = import_mcp_memory(store, graph(*FILE))
     assert (report.created, report.updated, report.deduped) == (1, 1, 1)
     assert set(compared) == {"Ann", "Cy"}
-    assert "they stay" in report.notes[0].reason
+    assert "it stays" in report.notes[0].reason
     ann = store.get(Ref("default", key="entity/Ann"))
     assert ann is not None
     assert ann.content.startswith("my own\nlikes tea")

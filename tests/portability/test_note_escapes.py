@@ -68,7 +68,7 @@ def test_an_escape_beyond_unicode_is_kept_as_it_is_written(front: str, tmp_path:
     record, report = _imported(tmp_path, front)
     assert record.metadata["front_matter_text"] == front
     assert [item.reason for item in report.notes] == [
-        "1 line(s) of front matter are kept as text: not understood"
+        "1 line of front matter is kept as text: not understood"
     ]
 
 

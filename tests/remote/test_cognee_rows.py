@@ -258,9 +258,9 @@ def test_a_file_under_a_name_of_ours_with_another_record_in_it_is_never_taken_fo
     double.seed("kf-ana", 3)
     engine = opened(COGNEE, double)
     assert read(engine) is None
-    with pytest.raises(StoreError, match="1 memories of other users"):
+    with pytest.raises(StoreError, match="1 memory of other users"):
         engine.page(Query("ana"))
-    with pytest.raises(StoreError, match="1 memories of other users"):
+    with pytest.raises(StoreError, match="1 memory of other users"):
         engine.forget(Selector("ana", everything=True))
     assert engine.store(intent("ana", "k", "new")).outcome == "created"
     assert [record.content for record in engine.page(Query("ana")).items] == ["new"]

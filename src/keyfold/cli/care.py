@@ -6,11 +6,12 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from keyfold.cli.inputs import existing_store
-from keyfold.cli.output import Output, counted
+from keyfold.cli.output import Output
 from keyfold.contract.protocols import Examined
 from keyfold.errors import Unsupported
 from keyfold.model import plain
 from keyfold.registry import embedded_file, open_engine
+from keyfold.text.counted import counted
 
 if TYPE_CHECKING:
     from keyfold.engines.sqlite.doctor import Diagnosis

@@ -8,12 +8,13 @@ from collections import Counter
 from typing import Any
 
 from keyfold.cli.inputs import missing_file
-from keyfold.cli.output import Output, counted
+from keyfold.cli.output import Output
 from keyfold.conformance import Outcome, run
 from keyfold.contract.intents import Selector
 from keyfold.contract.protocols import Engine
 from keyfold.errors import NotFound, StoreError
 from keyfold.registry import open_engine
+from keyfold.text.counted import counted
 
 
 def check(args: Namespace, output: Output) -> int:

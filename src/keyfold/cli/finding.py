@@ -5,8 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 
 from keyfold.cli.inputs import filters_of, looked_into, user_of
-from keyfold.cli.output import Output, counted, inline, when
+from keyfold.cli.output import Output, inline, when
 from keyfold.model import DOCUMENT, Record
+from keyfold.text.counted import counted
 
 
 def search(args: Namespace, output: Output) -> int:
@@ -39,10 +40,12 @@ def search(args: Namespace, output: Output) -> int:
         return 1
     if results.truncated and len(results) == results.total:  # on a memory service
         output.note(
-            f"keyfold: {len(results):,} matches, and perhaps more; --limit or other words may show them"
+            f"keyfold: {counted(len(results), 'match', 'matches')}, and perhaps more; --limit or other words may show them"
         )
     elif results.truncated:
-        output.note(f"keyfold: {len(results):,} of {results.total:,} matches; --limit shows more")
+        output.note(
+            f"keyfold: {len(results):,} of {counted(results.total, 'match', 'matches')}; --limit shows more"
+        )
     return 0
 
 

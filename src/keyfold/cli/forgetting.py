@@ -7,10 +7,11 @@ from argparse import Namespace
 from typing import Any
 
 from keyfold.cli.inputs import filters_of, looked_into, user_of
-from keyfold.cli.output import Output, counted
+from keyfold.cli.output import Output
 from keyfold.errors import InvalidRequest
 from keyfold.memory.reads import narrowed
 from keyfold.model import DeleteResult
+from keyfold.text.counted import counted
 
 
 def forget(args: Namespace, output: Output) -> int:

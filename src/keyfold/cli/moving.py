@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from keyfold.cli.inputs import existing_store, missing_file, readable_store, standard_input, store_of, user_of
-from keyfold.cli.output import Output, counted
+from keyfold.cli.output import Output
 from keyfold.errors import InvalidRequest, NotFound
 from keyfold.model import SESSION, Config
 from keyfold.portability import Report, detect, export_file, import_keyfold, import_path, lines_of
 from keyfold.portability import copy as copy_store
 from keyfold.portability import export as export_lines
 from keyfold.registry import open_engine
+from keyfold.text.counted import counted
 
 
 def export(args: Namespace, output: Output) -> int:
@@ -116,7 +117,7 @@ def _config(args: Namespace) -> Config:
 
 def _progress(output: Output) -> Any:
     def tell(report: Report) -> None:
-        output.progress(f"{report.records:,} records")
+        output.progress(counted(report.records, "record"))
 
     return tell if sys.stderr is not None and sys.stderr.isatty() else None
 
@@ -136,7 +137,7 @@ def _told(report: Report, output: Output) -> int:
         for item in report.notes:
             output.note(f"keyfold: note: {item.where}: {item.reason}")
         if report.notes_count > len(report.notes):
-            output.note(f"keyfold: {report.notes_count - len(report.notes):,} more notes")
+            output.note(f"keyfold: {counted(report.notes_count - len(report.notes), 'more note')}")
     if report.skipped_count:
         return 2
     return 0 if report.records else 1

@@ -174,8 +174,3 @@ def when(moment: datetime | None, *, seconds: bool = False) -> str:
     """A time for people: to the minute or second, in UTC."""
     form = "%Y-%m-%d %H:%M:%SZ" if seconds else "%Y-%m-%d %H:%MZ"
     return "-" if moment is None else moment.astimezone(UTC).strftime(form)
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """`1 record`, `2 records`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

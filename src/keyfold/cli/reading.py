@@ -8,9 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 from keyfold.cli.inputs import looked_into, record_of, user_of
-from keyfold.cli.output import Output, counted, inline, when
+from keyfold.cli.output import Output, inline, when
 from keyfold.errors import NotFound
 from keyfold.model import SESSION, History, Record, Revision, plain
+from keyfold.text.counted import counted, not_kept
 
 
 def get(args: Namespace, output: Output) -> int:
@@ -127,7 +128,7 @@ def show_history(found: History, diffs: list[tuple[int, int, str]], output: Outp
             for line in (changes[state.revision] or "the text is the same").split("\n"):
                 output.body(f"    {line}")
     for first, last in found.gaps:
-        output.note(f"keyfold: revisions {first} to {last} are not kept")
+        output.note(f"keyfold: {not_kept(first, last)}")
 
 
 def _diffs(found: History) -> list[tuple[int, int, str]]:

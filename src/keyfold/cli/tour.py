@@ -14,9 +14,10 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
-from keyfold.cli.output import Output, counted
+from keyfold.cli.output import Output
 from keyfold.cli.tour_texts import BUILT_IN, CLOSING, LATER
 from keyfold.errors import InvalidRequest, StoreError
+from keyfold.text.counted import counted
 
 DECISIONS: Final = Path(__file__).resolve().parents[3] / "docs" / "decisions"
 USER: Final = "you"

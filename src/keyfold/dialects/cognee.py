@@ -47,6 +47,7 @@ from keyfold.dialects.removing import said, until_gone
 from keyfold.dialects.wire import Answer, Http, Statuses, Together, Wait, ask
 from keyfold.errors import Conflict, StoreError, Unauthorized
 from keyfold.flow import Plan
+from keyfold.text.counted import counted
 
 FILES: Final = 100  # of one request
 BATCH: Final = 16 * 1024 * 1024  # bytes of one request, about
@@ -366,7 +367,7 @@ def _added(answer: Answer, number: int) -> tuple[str, list[str]]:
     if not is_path_id(home) or len(ids) != number:
         # The answer is not quoted: it may echo what was sent.
         raise answer.unreadable(
-            f"{answer.host} took {number} files and said of {len(ids)} that they were stored"
+            f"{answer.host} took {counted(number, 'file')} and said of {len(ids)} that {'it was' if len(ids) == 1 else 'they were'} stored"
         )
     return home, ids
 

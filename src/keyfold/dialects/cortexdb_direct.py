@@ -10,6 +10,7 @@ from keyfold.dialects.cortexdb_wire import FINE, Wire, Written, code_of, paths_o
 from keyfold.dialects.wire import Answer, Closed, Http
 from keyfold.errors import StoreError, Unavailable
 from keyfold.flow import Plan
+from keyfold.text.counted import counted
 
 MOST_BULK: Final = 1_000  # events a request
 LARGEST_BULK: Final = 8 << 20  # bytes of it
@@ -62,7 +63,9 @@ class DirectWire(Wire):
         """What a bulk says of its events, in their order."""
         results = self.data(answer).get("results")
         if not isinstance(results, list) or len(results) != number:
-            raise StoreError(f"{answer.host} took {number} events and answered for others: is this CortexDB?")
+            raise StoreError(
+                f"{answer.host} took {counted(number, 'event')} and answered for others: is this CortexDB?"
+            )
         places = [item.get("index", 0) if isinstance(item, dict) else 0 for item in results]
         if not all(type(place) is int for place in places):
             raise StoreError(f"{answer.host} numbered events in a form that is not CortexDB's")

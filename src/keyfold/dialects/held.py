@@ -14,6 +14,7 @@ from keyfold.dialects.names import digest_of, is_digest
 from keyfold.errors import StoreError
 from keyfold.flow import Plan
 from keyfold.model import SESSION, Record
+from keyfold.text.counted import counted
 
 LOOKS: Final = 5  # at something that is rewritten while it is read
 
@@ -136,7 +137,7 @@ def of_this_user(rows: Sequence[Row], shelf: Shelf) -> Sequence[Row]:
     """
     if rows and all(row.record.namespace != shelf.namespace for row in rows):
         raise StoreError(
-            f"the service was asked for namespace {shelf.namespace!r:.200} and listed {len(rows):,} memories of other "
+            f"the service was asked for namespace {shelf.namespace!r:.200} and listed {counted(len(rows), 'memory', 'memories')} of other "
             "users, and none of its own: it ignored the filter, or took one user for another, so it cannot be told "
             "what this one has; nothing of theirs is shown or changed"
         )

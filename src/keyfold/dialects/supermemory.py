@@ -288,7 +288,7 @@ def _whole(entries: Sequence[Entry], tag: str) -> list[Kept]:
     rows, damaged = assembled(entries)
     if damaged:
         raise StoreError(
-            f"{len(damaged)} of the records of {_named(tag)} have lost a part of their text on Supermemory, the "
+            f"{len(damaged)} of the records of {_named(tag)} {'has' if len(damaged) == 1 else 'have'} lost a part of their text on Supermemory, the "
             f"first of them {damaged[0].digest} (memory {damaged[0].id} in the container tag {tag}): forget that "
             "memory on the service, and save the record again"
         )

@@ -10,6 +10,7 @@ from keyfold.dialects.supermemory_rows import LONGEST_TAG, number_of
 from keyfold.dialects.wire import AT_ONCE, Answer, Http, Statuses, Together, ask
 from keyfold.errors import StoreError
 from keyfold.flow import Plan
+from keyfold.text.counted import counted
 
 Found = TypeVar("Found")
 
@@ -100,7 +101,7 @@ def newest(tag: str, wanted: Callable[[Any], Found | None]) -> Plan[Found | None
         if len(seen) == before:
             if before < total:
                 raise StoreError(
-                    f"Supermemory says that container tag {tag} holds {total} memories and lists {before}: call again"
+                    f"Supermemory says that container tag {tag} holds {counted(total, 'memory', 'memories')} and lists {before}: call again"
                 )
             break
     return None
@@ -117,7 +118,7 @@ def add(tag: str, memories: Sequence[Mapping[str, Any]]) -> Plan[list[str]]:
         made = [item["id"] for item in told if isinstance(item.get("id"), str)]
         if len(made) != len(batch):
             raise answer.unreadable(
-                f"{answer.host} took {len(batch)} memories and says that it kept {len(made)}"
+                f"{answer.host} took {counted(len(batch), 'memory', 'memories')} and says that it kept {len(made)}"
             )
         ids += made
     return ids

@@ -10,7 +10,6 @@ from keyfold.mcp_server.replies import (
     PREVIEW,
     Reply,
     clip,
-    counted,
     fitted,
     inline,
     nearest,
@@ -22,6 +21,7 @@ from keyfold.mcp_server.replies import (
 )
 from keyfold.memory import AsyncMemory
 from keyfold.model import Entry, Hit, Record, Revision, SaveResult, Session
+from keyfold.text.counted import counted, not_kept
 from keyfold.text.line import one_line
 
 Arguments = dict[str, Any]
@@ -115,7 +115,7 @@ def _page(form: dict[str, Any], head: str, moment: str, offset: int) -> Reply:
     """One text from `offset` on, as much of it as a reply holds."""
     content = form["content"]
     if offset and offset >= len(content):
-        raise InvalidRequest("offset", f"is {offset}; the text has {len(content):,} characters")
+        raise InvalidRequest("offset", f"is {offset}; the text has {counted(len(content), 'character')}")
     name = f"  topic_key {form['topic_key']}" if form["topic_key"] is not None else ""
     lines = [inline(form["title"]), one_line(f"[{form['type']}]  {head}{name}  {moment}")]
     if form["tags"]:
@@ -202,7 +202,7 @@ async def history(memory: AsyncMemory, user: str, given: Arguments) -> Reply:
     }
     if not items:
         lines.append(f"There is no revision before {before}.")
-    lines.extend(f"Revisions {first} to {last} are not kept." for first, last in found.gaps)
+    lines.extend(f"{not_kept(first, last).capitalize()}." for first, last in found.gaps)
     if data["truncated"]:
         oldest = items[-1]["revision"]
         data["next_before_revision"] = oldest

@@ -98,8 +98,3 @@ def inline(text: str) -> str:
 def when(moment: datetime | None) -> str:
     """A time, to the minute, in UTC."""
     return "-" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%MZ")
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """`1 match`, `2 matches`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

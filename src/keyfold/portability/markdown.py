@@ -26,6 +26,7 @@ from keyfold.portability.markdown_files import Note, is_note, notes_in, read
 from keyfold.portability.marks import mark_of, marks_held
 from keyfold.portability.report import Progress, Report
 from keyfold.portability.strict_json import BadInput
+from keyfold.text.counted import counted
 from keyfold.text.redact import redact_count
 
 MIME: Final = "text/markdown"
@@ -176,7 +177,8 @@ class _Facts:
         if rest:
             self.metadata["front_matter_text"] = "\n".join(rest)
             self.told = True
-            report.note(self.key, f"{len(rest)} line(s) of front matter are kept as text: not understood")
+            told = counted(len(rest), "line of front matter is", "lines of front matter are")
+            report.note(self.key, f"{told} kept as text: not understood")
 
     def _placed(self, name: str, value: Any) -> bool:
         """Whether a value has a place of its own in a record, and fits there."""

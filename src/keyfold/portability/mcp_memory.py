@@ -26,6 +26,7 @@ from keyfold.portability.marks import marks_held
 from keyfold.portability.mcp_graph import PREFIX, RELATIONS, START, Entity, read_graph
 from keyfold.portability.mcp_words import Told, Words
 from keyfold.portability.report import Progress, Report
+from keyfold.text.counted import counted
 from keyfold.text.redact import REDACTED
 
 DEFAULT_TYPE: Final = "discovery"
@@ -183,7 +184,10 @@ def _text(entity: Entity, held: Record | None, report: Report) -> str:
         lines.pop(entity.name, None)
     missing = len(lines.keys() - said)
     if missing and entity.known:
-        report.note(PREFIX + entity.name, f"{missing} line(s) in the store are not in the file; they stay")
+        told = counted(missing, "line in the store is", "lines in the store are")
+        report.note(
+            PREFIX + entity.name, f"{told} not in the file; {'it stays' if missing == 1 else 'they stay'}"
+        )
     return "\n".join(dict.fromkeys((*lines, *said))) or entity.name
 
 

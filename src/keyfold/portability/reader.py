@@ -15,6 +15,7 @@ from keyfold.portability.loader import Loader
 from keyfold.portability.report import Progress, Report
 from keyfold.portability.strict_json import BadInput, loads
 from keyfold.portability.writer import FORMAT, VERSION
+from keyfold.text.counted import counted
 
 _BOM: Final = "\ufeff"
 _STATE: Final = frozenset(
@@ -81,8 +82,10 @@ def _drafts(lines: Iterable[str | bytes | BadInput], report: Report) -> Iterator
             if whole:
                 given = value.get("records")
                 if given != records:
-                    told = f"{given} records" if isinstance(given, int) else "another number of records"
-                    problem = f"it closes {told}, but {records} stand before it"
+                    told = counted(given, "record") if isinstance(given, int) else "another number of records"
+                    problem = (
+                        f"it closes {told}, but {records:,} {'stands' if records == 1 else 'stand'} before it"
+                    )
                     report.skip(f"line {number}", problem, number)
                 records = 0
             else:
@@ -144,7 +147,9 @@ def read_record(value: dict[str, Any], line: int) -> Draft:
         if not value.keys() >= _ALL_NEEDED:
             raise BadInput(f"lacks {', '.join([name for name in _NEEDED if name not in value])}")
         if not _RECORD.issuperset(value):
-            raise BadInput(f"holds {len(value.keys() - _RECORD)} field(s) that this version does not know")
+            raise BadInput(
+                f"holds {counted(len(value.keys() - _RECORD), 'field')} that this version does not know"
+            )
     past = value.get("history", [])
     if not isinstance(past, list) or (past and not all(isinstance(item, dict) for item in past)):
         raise BadInput("history must be a list of objects")

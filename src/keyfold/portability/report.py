@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from keyfold.text.counted import counted
 from keyfold.text.redact import redact
 
 Progress = Callable[["Report"], None]
@@ -81,10 +82,8 @@ class Report:
 
     def tell_of_the_past(self, records: int) -> None:
         """Note, once and before all else, that the store keeps no history, and what of the input is lost by that."""
-        of = "1 record" if records == 1 else f"{records:,} records"
-        behind = f"{self.dropped:,} earlier revisions of {of} stay behind"
-        if self.dropped == 1:
-            behind = "1 earlier revision of 1 record stays behind"
+        behind = f"{counted(self.dropped, 'earlier revision')} of {counted(records, 'record')}"
+        behind += " stays behind" if self.dropped == 1 else " stay behind"
         self.notes_count += 1
         self.notes.insert(0, Skipped("history", f"this store keeps none: {behind}"))
         del self.notes[LISTED:]

@@ -11,6 +11,7 @@ import keyfold.engines.sqlite.schema as schema
 from keyfold.engines.sqlite.doctor_pages import REMADE
 from keyfold.engines.sqlite.findings import Finding, Look, fault, named, note
 from keyfold.engines.sqlite.rows import SESSION_SPACE, SPACES, Rows
+from keyfold.text.counted import counted
 
 ORPHANED_STATES: Final = (
     "FROM revisions WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.slot = revisions.slot)"
@@ -20,7 +21,7 @@ _WRONG_NUMBERS: Final = (
     "(SELECT 1 FROM revisions v WHERE v.slot = r.slot AND (v.revision >= r.revision OR v.revision < 1))"
 )
 _GAPS: Final = (
-    "SELECT count(*) FROM records r WHERE r.revision > 1 AND r.space < 8 AND r.revision - 1 > "
+    f"SELECT count(*) FROM records r WHERE r.revision > 1 AND r.space < {SESSION_SPACE} AND r.revision - 1 > "
     "(SELECT count(*) FROM revisions v WHERE v.slot = r.slot)"
 )
 ORPHANED_KEYS: Final = (
@@ -30,13 +31,16 @@ ORPHANED_KEYS: Final = (
 ORPHANED_MARKS: Final = "FROM marks WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.slot = marks.slot)"
 _SETTLED: Final = "(n.num << 32 | n.indexed)"
 # What no note is needed of: the new records, above all that was indexed.
-NEW: Final = f"FROM namespaces n JOIN records r ON r.slot BETWEEN {_SETTLED} + 1 AND n.num << 32 | 0xffffffff WHERE r.space < 8"
+NEW: Final = (
+    f"FROM namespaces n JOIN records r ON r.slot BETWEEN {_SETTLED} + 1 AND n.num << 32 | 0xffffffff "
+    f"WHERE r.space < {SESSION_SPACE}"
+)
 ORPHANED_NOTES: Final = (
     "FROM unindexed WHERE NOT EXISTS (SELECT 1 FROM records r JOIN namespaces n ON n.num = r.ns "
-    f"WHERE r.slot = unindexed.slot AND r.space < 8 AND r.slot <= {_SETTLED})"
+    f"WHERE r.slot = unindexed.slot AND r.space < {SESSION_SPACE} AND r.slot <= {_SETTLED})"
 )
 _HELD: Final = (
-    f"r.space < 8 AND r.slot <= {_SETTLED} "
+    f"r.space < {SESSION_SPACE} AND r.slot <= {_SETTLED} "
     "AND NOT EXISTS (SELECT 1 FROM unindexed u WHERE u.slot = r.slot AND u.stale = 0)"
 )
 _IN_INDEX: Final = "EXISTS (SELECT 1 FROM words_docsize d WHERE d.id = {})"
@@ -96,15 +100,23 @@ def check_history(look: Look) -> Iterator[Finding]:
     """Past states without a record, revision numbers that cannot be, and gaps."""
     number = _number(look.conn, f"SELECT count(*) {ORPHANED_STATES}")
     if number:
-        problem = f"{number:,} past states of records that are not there"
+        problem = counted(
+            number, "past state of a record that is not there", "past states of records that are not there"
+        )
         yield fault("history", problem, count=number, remedy="history")
     ids = [row[0] for row in look.conn.execute(_WRONG_NUMBERS)]
     if ids:
-        problem = f"{len(ids):,} records whose revision number is not above those of their past{named(ids)}"
+        told = counted(
+            len(ids),
+            "record whose revision number is not above those of its past",
+            "records whose revision number is not above those of their past",
+        )
+        problem = f"{told}{named(ids)}"
         yield fault("history", problem, count=len(ids), remedy="history")
     number = _number(look.conn, _GAPS)
     if number:
-        problem = f"{number:,} records whose past is not kept in full (pruned, or imported so): history marks the gaps"
+        told = counted(number, "record")
+        problem = f"{told} whose past is not kept in full (pruned, or imported so): history marks the gaps"
         yield note("history", problem, count=number)
 
 
@@ -123,7 +135,8 @@ def check_counters(look: Look) -> Iterator[Finding]:
     for docs, tokens, true_docs, true_tokens in look.conn.execute(_COUNTERS):
         statistics += (docs, tokens) != (true_docs, true_tokens)
     if statistics:
-        problem = f"{statistics:,} users whose counts of indexed records and words are wrong: scores are off"
+        told = counted(statistics, "user")
+        problem = f"{told} whose counts of indexed records and words are wrong: scores are off"
         yield fault("counters", problem, count=statistics, remedy="words")
     highest_number = _number(look.conn, "SELECT ifnull(max(num), 0) FROM namespaces")
     issued = _number(
@@ -137,7 +150,7 @@ def check_keys(look: Look) -> Iterator[Finding]:
     """Idempotency keys of what is not there."""
     number = _number(look.conn, f"SELECT count(*) {ORPHANED_KEYS}")
     if number:
-        problem = f"{number:,} idempotency keys of records or users that are not there"
+        problem = f"{counted(number, 'idempotency key')} of records or users that are not there"
         yield fault("keys", problem, count=number, remedy="keys")
 
 
@@ -145,7 +158,7 @@ def check_marks(look: Look) -> Iterator[Finding]:
     """The marks that imports left on what is not there."""
     number = _number(look.conn, f"SELECT count(*) {ORPHANED_MARKS}")
     if number:
-        problem = f"{number:,} marks of imports on records that are not there"
+        problem = f"{counted(number, 'mark')} of imports on records that are not there"
         yield fault("marks", problem, count=number, remedy="marks")
 
 
@@ -153,13 +166,14 @@ def check_notes(look: Look) -> Iterator[Finding]:
     """The notes of what is not indexed yet."""
     number = _number(look.conn, f"SELECT count(*) {ORPHANED_NOTES}")
     if number:
-        problem = f"{number:,} notes of records that are not there or need none"
+        problem = f"{counted(number, 'note')} of records that are not there or need none"
         yield fault("notes", problem, count=number, remedy="notes")
     held = _IN_INDEX.format("u.slot")
-    wrong = f"SELECT r.id FROM unindexed u JOIN records r ON r.slot = u.slot WHERE r.space < 8 AND u.stale <> {held}"
+    wrong = f"SELECT r.id FROM unindexed u JOIN records r ON r.slot = u.slot WHERE r.space < {SESSION_SPACE} AND u.stale <> {held}"
     ids = [row[0] for row in look.conn.execute(wrong)]
     if ids:
-        problem = f"{len(ids):,} notes that do not say truly whether the index holds their record{named(ids)}"
+        told = counted(len(ids), "note that does", "notes that do")
+        problem = f"{told} not say truly whether the index holds the record{named(ids)}"
         yield fault("notes", problem, count=len(ids), remedy="words")
 
 
@@ -172,13 +186,12 @@ def check_index(look: Look) -> Iterator[Finding]:
     missing = f"SELECT id FROM records r WHERE {settled} AND NOT {noted} AND NOT {_IN_INDEX.format('r.slot')}"
     ids = [row[0] for row in look.conn.execute(missing)]
     if ids:
-        problem = f"{len(ids):,} records that no search finds{named(ids)}"
+        problem = f"{counted(len(ids), 'record')} that no search finds{named(ids)}"
         yield fault("index", problem, count=len(ids), remedy="words")
     number = _number(look.conn, f"SELECT count(*) {NEW} AND {_IN_INDEX.format('r.slot')}")
     if number:
-        problem = (
-            f"it holds words of {number:,} records that it takes for new: they would be put into it twice"
-        )
+        told = counted(number, "record")
+        problem = f"it holds words of {told} that it takes for new: they would be put into it twice"
         yield fault("index", problem, count=number, remedy="words")
     ghosts = (
         f"SELECT count(*) FROM words_docsize d WHERE NOT EXISTS "
@@ -186,7 +199,8 @@ def check_index(look: Look) -> Iterator[Finding]:
     )
     number = _number(look.conn, ghosts)
     if number:
-        problem = f"it holds words of {number:,} records that are not there"
+        told = counted(number, "record that is", "records that are")
+        problem = f"it holds words of {told} not there"
         yield fault("index", problem, count=number, remedy="words")
 
 

@@ -33,6 +33,7 @@ from keyfold.engines.sqlite.rows import (
 )
 from keyfold.engines.sqlite.rows import REVISION as REVISION_COLUMNS
 from keyfold.model import OBSERVATION
+from keyfold.text.counted import counted
 from keyfold.text.tokens import TOKENIZER_VERSION, index_tokens
 
 SAMPLE: Final = 100  # records that --quick reads: a match of all words of one takes 9 ms among 100,000
@@ -69,14 +70,13 @@ class _Tally:
             ("rows", self.unreadable, "that cannot be read", ""),
             ("rows", self.folded, "whose key is not found by its like", "folded"),
             ("index", self.lengths, "whose number of words is wrong: scores are off", "words"),
-            ("index", self.words, "whose words in the index are not those of their text", "words"),
+            ("index", self.words, "whose words in the index are not those of the text", "words"),
         ):
             if ids:
-                yield fault(
-                    area, f"{len(ids):,} records {problem}{named(ids)}", count=len(ids), remedy=remedy
-                )
+                told = f"{counted(len(ids), 'record')} {problem}{named(ids)}"
+                yield fault(area, told, count=len(ids), remedy=remedy)
         if self.ghosts:
-            problem = f"it holds words of {len(self.ghosts):,} rows that it does not list"
+            problem = f"it holds words of {counted(len(self.ghosts), 'row')} that it does not list"
             yield fault("index", problem, count=len(self.ghosts), remedy="words")
 
 
@@ -248,5 +248,7 @@ def _past(conn: apsw.Connection) -> Iterator[Finding]:
         yield fault("history", "a past state cannot be read: its text is no text")
     if ids:
         yield fault(
-            "history", f"past states of {len(ids):,} records cannot be read{named(ids)}", count=len(ids)
+            "history",
+            f"past states of {counted(len(ids), 'record')} cannot be read{named(ids)}",
+            count=len(ids),
         )

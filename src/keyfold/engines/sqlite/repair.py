@@ -20,9 +20,10 @@ import keyfold.engines.sqlite.doctor_pages as pages
 import keyfold.engines.sqlite.forget as forget
 import keyfold.engines.sqlite.index as index
 from keyfold.clock import Clock, system_clock, to_micros
-from keyfold.engines.sqlite.rows import RECORD, Row, Rows, folded_hash, folded_of, record_of
+from keyfold.engines.sqlite.rows import RECORD, SESSION_SPACE, Row, Rows, folded_hash, folded_of, record_of
 from keyfold.engines.sqlite.write import FORGETS
 from keyfold.model import Model
+from keyfold.text.counted import counted
 
 Told = list[str]
 Hurt = dict[str, str]
@@ -198,21 +199,21 @@ def _reindex(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
 def _history(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
     conn.execute(f"DELETE {checks.ORPHANED_STATES}")
     if conn.changes():
-        yield f"removed {conn.changes():,} past states of records that are not there"
+        yield f"removed {counted(conn.changes(), 'past state')} of records that are not there"
         conn.execute(FORGETS)
     conn.execute(_RAISE_REVISION)
     if conn.changes():
-        yield f"put the revision number of {conn.changes():,} records above those of their past"
+        yield f"put the revision number of {counted(conn.changes(), 'record')} above those of the past"
 
 
 def _keys(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
     conn.execute(f"DELETE {checks.ORPHANED_KEYS}")
-    yield f"removed {conn.changes():,} idempotency keys that belonged to nothing"
+    yield f"removed {counted(conn.changes(), 'idempotency key')} that belonged to nothing"
 
 
 def _marks(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
     conn.execute(f"DELETE {checks.ORPHANED_MARKS}")
-    yield f"removed {conn.changes():,} marks of imports that belonged to nothing"
+    yield f"removed {counted(conn.changes(), 'mark')} of imports that belonged to nothing"
     conn.execute(FORGETS)
 
 
@@ -226,7 +227,7 @@ def _folded(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
         if (right := folded_hash(name, folded_of(key)) if space == 0 else None) != folded
     ]
     conn.executemany("UPDATE records SET folded = ? WHERE slot = ?", changed)
-    yield f"made {len(changed):,} folded keys again"
+    yield f"made {counted(len(changed), 'folded key')} again"
 
 
 def _counters(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
@@ -278,18 +279,18 @@ def _words(conn: apsw.Connection, hurt: Hurt) -> Iterator[str]:
     if any(name.startswith("words") for name in hurt):  # then it cannot even be emptied
         pages.make_again(conn, ["words"])
     conn.execute(f"DELETE {checks.ORPHANED_NOTES}")
-    unreadable = [slot for slot in _slots(conn, "space < 8") if not _readable(conn, slot)]
+    unreadable = [slot for slot in _slots(conn, f"space < {SESSION_SPACE}") if not _readable(conn, slot)]
     index.rebuild(conn, without=unreadable)
     conn.execute(FORGETS)  # the old index may have held words of what is not there
     rows: Rows = conn.execute("SELECT count(*) FROM words_docsize").fetchall()
-    yield f"made the word index again from {rows[0][0]:,} records"
+    yield f"made the word index again from {counted(rows[0][0], 'record')}"
     if unreadable:
-        yield f"left {len(unreadable):,} records out of it that cannot be read"
+        yield f"left {counted(len(unreadable), 'record')} out of it that cannot be read"
 
 
 def _notes(conn: apsw.Connection, _: Hurt) -> Iterator[str]:
     conn.execute(f"DELETE {checks.ORPHANED_NOTES}")
-    yield f"removed {conn.changes():,} notes of what is not there"
+    yield f"removed {counted(conn.changes(), 'note')} of what is not there"
 
 
 def _slots(conn: apsw.Connection, where: str) -> list[int]:
