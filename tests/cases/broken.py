@@ -245,7 +245,7 @@ BREAKS: Final[dict[str, Break]] = {
         "an empty filter passes",
     ),
     "C040": Break(
-        "memory/sessions.py",
+        "memory/session_reads.py",
         "for item in found) or None",
         'for item in found) + "\\n- Goes"',
         "a summary names what is gone",

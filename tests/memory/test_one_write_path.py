@@ -41,7 +41,7 @@ def test_every_write_of_the_face_goes_through_one_function() -> None:
     }
     assert stores == {
         ("writes.py", "stored"),
-        ("sessions.py", "mem_session_start"),
+        ("sessions.py", "_open"),
         ("sessions.py", "close_stale"),
         ("sessions.py", "mem_session_end"),
     }

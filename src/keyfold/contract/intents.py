@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from keyfold.clock import to_micros
 from keyfold.contract.filters import EVERYTHING, Filter
@@ -16,6 +16,7 @@ from keyfold.model import KINDS, OBSERVATION, READABLE_KINDS, UNSET, Reach, Reco
 
 Mode = Literal["upsert", "append", "update", "load"]
 Wait = Literal["accepted", "listed", "settled"]
+IDEMPOTENCY_LIFE: Final = timedelta(hours=24)  # then the same key is a call of its own
 
 
 @quick

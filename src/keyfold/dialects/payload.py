@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
 from keyfold.clock import from_text, to_text
-from keyfold.contract.intents import Idempotency, Wait
+from keyfold.contract.intents import IDEMPOTENCY_LIFE, Idempotency, Wait
 from keyfold.dialects.names import digest_of
 from keyfold.model import KINDS, Outcome, Receipt, Record
 
@@ -23,7 +23,6 @@ FIELD: Final = "kf"  # the name of the metadata field that holds the header
 EMPTY_HASH: Final = sha256(b"").hexdigest()
 MOST: Final = 2**63 - 1  # revisions
 KEPT_CALLS: Final = 8  # idempotency keys that a record remembers
-CALL_LIFE: Final = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +193,7 @@ def remembered(
     calls: tuple[KeptCall, ...], use: Idempotency | None, receipt: Receipt, now: datetime
 ) -> tuple[KeptCall, ...]:
     """The calls that a record remembers once `receipt` has answered another: the newest few of the last day."""
-    young = [call for call in calls if now - call.at < CALL_LIFE]
+    young = [call for call in calls if now - call.at < IDEMPOTENCY_LIFE]
     if use is not None:
         young.append(
             KeptCall(
@@ -221,7 +220,7 @@ def first_call(calls: tuple[KeptCall, ...], use: Idempotency | None, now: dateti
     if use is None:
         return None
     for call in reversed(calls):
-        if (call.operation, call.key) == (use.operation, use.key.hex()) and now - call.at < CALL_LIFE:
+        if (call.operation, call.key) == (use.operation, use.key.hex()) and now - call.at < IDEMPOTENCY_LIFE:
             return call
     return None
 

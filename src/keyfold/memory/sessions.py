@@ -11,17 +11,18 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-from keyfold.clock import from_text, to_text
+from keyfold.clock import to_text
 from keyfold.contract import calls
 from keyfold.contract.filters import Filter
-from keyfold.contract.intents import Idempotency, Intent, Query, Ref, SessionUse
+from keyfold.contract.intents import IDEMPOTENCY_LIFE, Idempotency, Intent, Query, Ref, SessionUse
 from keyfold.contract.keys import SUMMARY_OF
 from keyfold.contract.prepare import prepare
-from keyfold.errors import InvalidRequest, NotFound, StoreError, Unavailable
+from keyfold.errors import Conflict, IdempotencyConflict, InvalidRequest, NotFound, StoreError, Unavailable
 from keyfold.flow import Plan
 from keyfold.memory import checks
 from keyfold.memory.context import DEFAULT_BUDGET, render_context
 from keyfold.memory.core import Core, current_session, newest_active
+from keyfold.memory.session_reads import RENDERED, past_summaries, session_of, session_record
 from keyfold.memory.writes import stored
 from keyfold.model import (
     ACTIVE,
@@ -29,17 +30,15 @@ from keyfold.model import (
     SESSION,
     SUMMARY,
     Items,
+    Receipt,
     Record,
     SaveResult,
     Session,
     SessionStart,
 )
-from keyfold.text.line import one_line
 
-PAST_SUMMARIES: Final = 5
 SHORT: Final = 300  # characters of a past summary that every list of sessions shows whole
 STALE_AT_ONCE: Final = 100  # how many stale sessions one start closes
-RENDERED: Final = 10  # how many memories an automatic summary names
 TITLE: Final = "Session"
 SUMMARY_TITLE: Final = "Session summary"
 
@@ -67,10 +66,10 @@ def mem_session_start(
     wanted, replayed = named, False
     if wanted is None and key is None:
         wanted = yield from _reusable(core, user, alive_since)
-    record = (yield from _session_record(user, wanted)) if wanted is not None else None
+    record = (yield from session_record(user, wanted)) if wanted is not None else None
     is_new = record is None
     if record is None or record.type != ACTIVE or key is not None:
-        receipt = yield from calls.store(_open_intent(user, wanted or _new_session(core, user, key), key))
+        receipt = yield from _open(core, user, wanted, key)
         replayed, is_new = receipt.replayed and key is not None, receipt.outcome == "created"
         opened = yield from calls.get(Ref(user, id=receipt.id, kind=SESSION))
         if opened is None:
@@ -88,16 +87,36 @@ def mem_session_start(
     return SessionStart(record.key, is_new, past, context, session, replayed)
 
 
-def _new_session(core: Core, user: str, key: Idempotency | None) -> str:
-    """The id of a session to open. On a service a call that is made again must find what the first one wrote."""
-    if core.capabilities.transactions:
-        return str(uuid4())
-    if key is not None:  # it is remembered by what it wrote, so it has to lead there
-        return str(uuid5(NAMESPACE_OID, key.key.hex()))
-    return core.opening.setdefault(user, str(uuid4()))
+def _open(core: Core, user: str, named: str | None, key: Idempotency | None) -> Plan[Receipt]:
+    """Open a session. On a service a call that is made again must find what the first one wrote."""
+    if named is not None or core.capabilities.transactions:
+        return (yield from calls.store(_open_intent(user, named or str(uuid4()), key)))
+    if key is None:
+        return (yield from calls.store(_open_intent(user, core.opening.setdefault(user, str(uuid4())), None)))
+    # A key is remembered by what it wrote, so it has to lead there; but when it is used again after its day, it means
+    # another session, and the one that it opened then stays as it is. Those are named by the day, so that a key of
+    # every night is found as soon after years as after two days.
+    yesterday, today = (_named_by(key, core.now().toordinal() - back) for back in (1, 0))
+    try:
+        return (yield from calls.store(_open_intent(user, _named_by(key), key, absent=True)))
+    except IdempotencyConflict as error:  # some services find a key wherever it was used
+        held = yield from calls.get(Ref(user, id=error.existing_id, kind=SESSION))
+        if held is None or held.key not in (yesterday, today):
+            raise
+    except Conflict as error:
+        if error.current_revision is None:
+            raise
+        held = yield from session_record(user, yesterday)
+    young = held is not None and core.now() - held.created_at < IDEMPOTENCY_LIFE
+    wanted = held.key if held is not None and young else today
+    return (yield from calls.store(_open_intent(user, wanted, key, absent=True)))
 
 
-def _open_intent(user: str, key: str, idempotency: Idempotency | None) -> Intent:
+def _named_by(key: Idempotency, day: int | None = None) -> str:
+    return str(uuid5(NAMESPACE_OID, f"{key.key.hex()}{f'.{day}' if day is not None else ''}"))
+
+
+def _open_intent(user: str, key: str, idempotency: Idempotency | None, *, absent: bool = False) -> Intent:
     content, digest = prepare("")
     return Intent(
         user,
@@ -108,6 +127,7 @@ def _open_intent(user: str, key: str, idempotency: Idempotency | None) -> Intent
         title=TITLE,
         content=content,
         normalized_hash=digest,
+        expect_revision=0 if absent else None,
         idempotency=idempotency,
     )
 
@@ -116,14 +136,10 @@ def _reusable(core: Core, user: str, alive_since: datetime) -> Plan[str | None]:
     """The handle's own session while it is alive, else the user's newest active one."""
     own = core.sessions.get(user)
     if own is not None:
-        record = yield from _session_record(user, own)
+        record = yield from session_record(user, own)
         if record is not None and record.type == ACTIVE and record.updated_at >= alive_since:
             return own
     return (yield from newest_active(user, alive_since, alive_since + 2 * core.timeout))
-
-
-def _session_record(user: str, key: str) -> Plan[Record | None]:
-    return (yield from calls.get(Ref(user, key=key, kind=SESSION)))
 
 
 def close_stale(user: str, alive_since: datetime, *, spare: str | None) -> Plan[None]:
@@ -224,11 +240,11 @@ def mem_session_end(
     body = {"summary": content, "session": named}
     key = core.idempotency("mem_session_end", idempotency_key, body)
     wanted = named if named is not None else (yield from _endable(core, user, idempotent=key is not None))
-    record = yield from _session_record(user, wanted)
+    record = yield from session_record(user, wanted)
     if record is None and not core.capabilities.session_activity and core.sessions.get(user) == wanted:
         # saves named it without writing it down, so that they cost no request; now there is something to say of it
         yield from calls.store(_open_intent(user, wanted, None))
-        record = yield from _session_record(user, wanted)
+        record = yield from session_record(user, wanted)
     if record is None:
         raise NotFound(f"there is no session {wanted!r:.200}")
     closed = record.type == COMPLETED
@@ -245,7 +261,7 @@ def mem_session_end(
     try:
         if intents:
             yield from calls.store_many(intents)
-        session = yield from session_of((yield from _session_record(user, wanted)) or record)
+        session = yield from session_of((yield from session_record(user, wanted)) or record)
     except NotFound:
         raise _ended_already(wanted) from None
     except (Unavailable, StoreError, GeneratorExit):  # the last: the call was cancelled
@@ -302,92 +318,3 @@ def mem_session_list(_core: Core, user_id: str, *, limit: int = 20) -> Plan[Item
     for record in page.items:
         found[record.key] = yield from session_of(record)
     return Items(tuple(found.values()), page.total, page.total > len(found))
-
-
-def session_of(record: Record) -> Plan[Session]:
-    """The session behind a record, with its summary: the one given, else rendered from what it holds."""
-    said = yield from calls.get(Ref(record.namespace, key=record.key, kind=SUMMARY))
-    summary = said.content if said is not None else (yield from _rendered(record))
-    return _session(record, summary)
-
-
-def _session(record: Record, summary: str | None) -> Session:
-    facts = record.metadata
-    completed = record.type == COMPLETED
-    ended = _time(facts.get("ended_at")) if completed else None
-    active_at = _time(facts.get("last_activity_at")) if completed else None
-    return Session(
-        record.key,
-        record.namespace,
-        record.created_at,
-        active_at or record.updated_at,
-        ended or (record.updated_at if completed else None),
-        summary,
-        COMPLETED if completed else ACTIVE,
-        facts.get("is_auto_generated") is True,
-    )
-
-
-def _time(value: Any) -> datetime | None:
-    try:
-        return from_text(value) if isinstance(value, str) else None
-    except (ValueError, OverflowError):
-        return None
-
-
-def _rendered(record: Record) -> Plan[str | None]:
-    """The automatic summary: the titles of those of its memories that still exist.
-
-    Where no ids are kept (of an import, or by a version that kept addresses) it is what names the session now.
-    """
-    if record.type != COMPLETED:
-        return None
-    ids = record.metadata.get(SUMMARY_OF)
-    found: list[Record] = []
-    if isinstance(ids, list) and all(isinstance(item, str) for item in ids):
-        for item in ids[:RENDERED]:
-            held = yield from calls.get(Ref(record.namespace, id=item, kind=""))
-            if held is not None:
-                found.append(held)
-    elif "memories" in record.metadata:
-        where = Filter(session_id=record.key)
-        page = yield from calls.page(Query(record.namespace, where=where, limit=RENDERED, want_total=False))
-        found = [item for item in page.items if item.kind != SUMMARY]
-    return "\n".join(one_line(f"- [{item.type}] {' '.join(item.title.split())}") for item in found) or None
-
-
-def past_summaries(user: str, *, but: str) -> Plan[tuple[Session, ...]]:
-    """The newest summarised sessions, but for one: those with words of their own and those closed automatically."""
-    said = yield from calls.page(Query(user, kinds=(SUMMARY,), limit=PAST_SUMMARIES + 1, want_total=False))
-    closed = yield from calls.page(
-        Query(
-            user,
-            kinds=(SESSION,),
-            where=Filter(types=(COMPLETED,)),
-            limit=PAST_SUMMARIES + 1,
-            want_total=False,
-        )
-    )
-    found: dict[str, tuple[datetime, Session]] = {}
-    for summary in said.items:
-        key = summary.session_id or summary.key
-        if key == but or key in found:
-            continue
-        record = yield from _session_record(user, key)
-        session = _session(record, summary.content) if record is not None else _unknown_session(summary, key)
-        found[key] = (summary.updated_at, session)
-    for record in closed.items:
-        if record.key != but and record.key not in found:
-            session = yield from session_of(record)
-            if session.summary is not None:
-                found[record.key] = (record.updated_at, session)
-    newest = sorted(found.values(), key=lambda pair: pair[0], reverse=True)
-    return tuple(session for _, session in newest[:PAST_SUMMARIES])
-
-
-def _unknown_session(summary: Record, key: str) -> Session:
-    """A summary whose session was never recorded (an import, a forgotten session)."""
-    at = summary.created_at
-    return Session(
-        key, summary.namespace, at, summary.updated_at, summary.updated_at, summary.content, COMPLETED, False
-    )

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import Final, TypeVar
+from datetime import datetime
+from typing import TypeVar
 
 from keyfold.contract.decide import other_call, revision_of
-from keyfold.contract.intents import Idempotency, Ref
+from keyfold.contract.intents import IDEMPOTENCY_LIFE, Idempotency, Ref
 from keyfold.contract.reach import within
 from keyfold.model import SESSION, DeleteResult, Reach, Receipt, Record, Revision
 
 Address = tuple[str, str, bool, str]
 Answer = TypeVar("Answer", Receipt, DeleteResult)
 R = TypeVar("R", Record, Revision)
-
-IDEMPOTENCY_LIFE: Final = timedelta(hours=24)
 
 
 def copied(item: R) -> R:
