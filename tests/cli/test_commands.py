@@ -482,6 +482,20 @@ def test_options_that_a_command_does_not_use_are_refused(keyfold: Any) -> None:
         assert told in answer.err
 
 
+def test_the_help_lists_no_option_that_is_refused_and_says_what_every_other_is() -> None:
+    (commands,) = (action.choices for action in build()._actions if action.choices)
+    shown = {name: command.format_help() for name, command in commands.items()}
+    assert {name for name, text in shown.items() if "--store" not in text} == {"copy", "tour"}
+    assert {name for name, text in shown.items() if "--user" not in text} == {"tour"}
+    unsaid = {
+        f"{name} {action.metavar or action.dest}"
+        for name, command in commands.items()
+        for action in command._actions
+        if not action.help and not action.choices
+    }
+    assert unsaid == set()
+
+
 def test_the_help_of_save_names_the_types_that_it_takes() -> None:
     (commands,) = (action.choices for action in build()._actions if action.choices)
     shown = " ".join(commands["save"].format_help().split())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from keyfold.cli.inputs import existing_store
 from keyfold.cli.output import Output
@@ -16,6 +16,9 @@ from keyfold.text.counted import counted
 if TYPE_CHECKING:
     from keyfold.engines.sqlite.doctor import Diagnosis
     from keyfold.engines.sqlite.repair import Treatment
+
+# What facts are called for people: the states before the present one, which `stats` counts among the revisions.
+_FACTS: Final = {"revisions": "past_states"}
 
 
 def doctor(args: Namespace, output: Output) -> int:
@@ -62,7 +65,8 @@ def _document(found: Diagnosis, treatment: Treatment | None, args: Namespace) ->
 def _tell(found: Diagnosis, treatment: Treatment | None, args: Namespace, output: Output) -> None:
     faults = [finding for finding in found.findings if finding.fault]
     output.line("sqlite: healthy" if found.ok else f"sqlite: {counted(len(faults), 'fault')} found")
-    output.table([(name, "?" if value is None else value) for name, value in found.facts.items()], "  ")
+    facts = {_FACTS.get(name, name): value for name, value in found.facts.items()}
+    output.table([(name, "?" if value is None else value) for name, value in facts.items()], "  ")
     for finding in faults:
         output.line(f"fault  {finding}")
     for finding in found.findings:

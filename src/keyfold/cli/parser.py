@@ -23,6 +23,9 @@ _TYPES: Final = (
     "profile, preference, decision, discovery, pattern, bugfix, architecture, config, learning or manual"
 )
 
+STORE: Final = "the store: a file or a URL (KEYFOLD_STORE)"
+USER: Final = "whose memory (KEYFOLD_USER)"
+
 Commands = Any  # argparse's own class for sub-commands is private
 
 
@@ -94,7 +97,7 @@ def build(only: str | None = None) -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(
         add_help=False, argument_default=argparse.SUPPRESS, formatter_class=_Help
     )
-    _add_shared(shared)
+    add_shared(shared)
     parser = _Parser(
         "keyfold",
         description=DESCRIPTION,
@@ -103,7 +106,7 @@ def build(only: str | None = None) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.set_defaults(store=None, user=None, json=False)
-    _add_shared(parser)
+    add_shared(parser)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", prog="keyfold", metavar="COMMAND", required=True)
     groups = [names for names in GROUPS if only in names] or list(GROUPS)
@@ -122,12 +125,13 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _add_shared(parser: argparse.ArgumentParser, *, prints: bool = True) -> None:
+def add_shared(
+    parser: argparse.ArgumentParser, *, prints: bool = True, store: str = STORE, user: str = USER
+) -> None:
+    """The options of every command. `store` and `user` are their help: SUPPRESS where a command refuses one."""
     add = parser.add_argument
-    add(
-        "--store", metavar="URL", default=argparse.SUPPRESS, help="the store: a file or a URL (KEYFOLD_STORE)"
-    )
-    add("--user", metavar="ID", default=argparse.SUPPRESS, help="whose memory (KEYFOLD_USER)")
+    add("--store", metavar="URL", default=argparse.SUPPRESS, help=store)
+    add("--user", metavar="ID", default=argparse.SUPPRESS, help=user)
     if prints:
         add("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document")
 
@@ -213,7 +217,9 @@ def _writing(commands: Commands, shared: argparse.ArgumentParser) -> None:
         commands, shared, "restore", "writing:restore", "make an earlier revision current again, as a new one"
     )
     _add_record(restore)
-    restore.add_argument("--revision", metavar="N", type=int, required=True)
+    restore.add_argument(
+        "--revision", metavar="N", type=int, required=True, help="the revision to go back to"
+    )
 
 
 def _finding(commands: Commands, shared: argparse.ArgumentParser) -> None:
@@ -314,7 +320,7 @@ def _serving(commands: Commands, _: argparse.ArgumentParser) -> None:
     served = argparse.ArgumentParser(
         add_help=False, argument_default=argparse.SUPPRESS, formatter_class=_Help
     )
-    _add_shared(served, prints=False)
+    add_shared(served, prints=False)
     command(
         commands,
         served,
