@@ -13,7 +13,7 @@ ARGS   ?=
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1))))
 
 .DEFAULT_GOAL := help
-.PHONY: help test torture live live-cloud requests sdks tour lint format bench clean
+.PHONY: help test torture live live-cloud double requests sdks tour lint format bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,6 +29,9 @@ live: $(VENV)/.test $(COGNEE)/.ready $(MEM0)/.ready ## Test against real servers
 
 live-cloud: $(VENV)/.test ## Test against accounts of the hosted services, where the environment has their keys
 	@$(BIN)/python -m pytest -q tests/live_cloud $(ARGS)
+
+double: $(VENV)/.test ## Serve a double of a service to try Keyfold on, without an account (ARGS=mem0)
+	@$(BIN)/python -m tests.doubles $(ARGS)
 
 requests: $(VENV)/.test ## Count what each call on a memory service costs in requests, beside what it may cost
 	@$(BIN)/python -m tests.remote.requests $(ARGS)
