@@ -337,12 +337,13 @@ def _delete(home: str, remote: str) -> Plan[Answer]:
 
 def _sent(shelf: Shelf, files: Sequence[File]) -> Plan[Answer]:
     """An add. A dataset that another request is just making is refused for a moment, though by its name it is ours."""
+    lost: list[str] = []  # of any of these tries: a refusal of the last does not undo it
     for pause in MAKING:
-        answer = yield from ask(_upload(shelf, files), REFUSED)
+        answer = yield from ask(_upload(shelf, files), REFUSED, lost)
         if answer.status != 403:
             return answer
         yield Wait(pause)
-    return (yield from ask(_upload(shelf, files), TAKEN))
+    return (yield from ask(_upload(shelf, files), TAKEN, lost))
 
 
 def _upload(shelf: Shelf, files: Sequence[File]) -> Http:

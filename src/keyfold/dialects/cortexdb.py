@@ -41,10 +41,11 @@ from keyfold.dialects.cortexdb_rows import (
     remember,
     rows_of,
 )
+from keyfold.dialects.cortexdb_untold import Untold, accepted, in_doubt
 from keyfold.dialects.cortexdb_wire import LISTED_WITHIN, MOST_LABELS, Bodies, Wire, Written, pauses
 from keyfold.dialects.payload import KeptCall, Payload
-from keyfold.dialects.wire import Closed, NotSent, Together, Wait
-from keyfold.errors import StoreError, Unavailable
+from keyfold.dialects.wire import Closed, Together, Wait
+from keyfold.errors import KeyfoldError, StoreError, Unavailable
 from keyfold.flow import Plan
 
 MOST_FORGOTTEN: Final = 100  # ids a forget
@@ -85,7 +86,7 @@ class CortexDB(BaseDialect):
         self._nonce = nonce
         self._asking = Asking(wire)
         self._unlisted: OrderedDict[tuple[Shelf, str], str] = OrderedDict()  # accepted: digest -> event
-        self._unknown: OrderedDict[str, Payload] = OrderedDict()  # writes whose outcome was not learned
+        self._untold = Untold()
         self._removed: OrderedDict[str, None] = OrderedDict()  # events
 
     # --- reading
@@ -210,29 +211,32 @@ class CortexDB(BaseDialect):
         self._bodies(shelf, payload)
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[Replays]:
-        known = [self._first_try(payload) for payload in payloads]
+        known = [self._untold.first_try(payload) for payload in payloads]
         # All of it is checked before the first is sent.
         bodies = [self._bodies(shelf, payload) for payload in known]
+        taken: list[Written] = []
         try:
-            replays = yield from self._inserted(shelf, known, bodies, {payload.wait for payload in payloads})
-        except (NotSent, Closed):
+            until = {payload.wait for payload in payloads}
+            replays = yield from self._inserted(shelf, known, bodies, until, taken)
+        except (KeyfoldError, GeneratorExit) as error:
+            if taken or in_doubt(error):
+                self._untold.note(known)
+            if isinstance(error, KeyfoldError) and len(taken) >= sum(map(len, bodies)):
+                raise accepted(error) from None
             raise
-        except (
-            Unavailable,
-            GeneratorExit,
-        ):  # no answer, or not listed yet; or the call was cancelled meanwhile
-            for payload in known:
-                remember(self._unknown, payload.digest, payload)
-            raise
-        for payload in known:
-            self._unknown.pop(payload.digest, None)
+        self._untold.told([payload.digest for payload in known])
         return replays
 
     def _inserted(
-        self, shelf: Shelf, payloads: Sequence[Payload], bodies: Sequence[Bodies], until: Collection[str]
+        self,
+        shelf: Shelf,
+        payloads: Sequence[Payload],
+        bodies: Sequence[Bodies],
+        until: Collection[str],
+        taken: list[Written],
     ) -> Plan[set[str]]:
         waits = any(wait != "accepted" for wait in until)
-        sent = yield from self._write(bodies, wait=waits)
+        sent = yield from self._write(bodies, taken, wait=waits)
         replays: set[str] = set()
         for payload, made, told in zip(payloads, bodies, sent, strict=True):
             if all(item.replayed for item in told):
@@ -267,21 +271,12 @@ class CortexDB(BaseDialect):
     def _bodies(self, shelf: Shelf, payload: Payload, nonce: str = "") -> Bodies:
         return encode(payload, scope_of(shelf), derive=self._derive, nonce=nonce)
 
-    def _first_try(self, payload: Payload) -> Payload:
-        """What was sent for this write when its outcome stayed unknown: the same bytes again are a replay."""
-        sent = self._unknown.get(payload.digest)
-        if sent is None:
-            return payload
-        record = replace(
-            payload.record,
-            created_at=sent.record.created_at,
-            updated_at=sent.record.updated_at,
-            session_id=sent.record.session_id,
-        )
-        return sent if record == sent.record and payload.derive == sent.derive else payload
-
-    def _write(self, bodies: Sequence[Bodies], *, wait: bool) -> Plan[list[list[Written]]]:
-        sent = iter((yield from self.wire.write([body for made in bodies for body in made], wait=wait)))
+    def _write(
+        self, bodies: Sequence[Bodies], taken: list[Written] | None = None, *, wait: bool
+    ) -> Plan[list[list[Written]]]:
+        taken = [] if taken is None else taken
+        yield from self.wire.write([body for made in bodies for body in made], taken, wait=wait)
+        sent = iter(taken)
         return [[next(sent) for _ in made] for made in bodies]
 
     def _gone(self, shelf: Shelf, digest: str, told: Sequence[Written]) -> Plan[set[str]]:
@@ -389,8 +384,8 @@ class CortexDB(BaseDialect):
     def _forgot(self, shelf: Shelf, rows: Sequence[Row], events: Sequence[str]) -> None:
         for event in events:
             remember(self._removed, event, None, 8 * REMEMBERED)
+        self._untold.told([row.payload.digest for row in rows])
         for row in rows:
-            self._unknown.pop(row.payload.digest, None)
             self._unlisted.pop((shelf, row.payload.digest), None)
         self._asking.removed(shelf, events)
 

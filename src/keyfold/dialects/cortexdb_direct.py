@@ -6,9 +6,18 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from keyfold.dialects.cortexdb_wire import FINE, Wire, Written, code_of, paths_of, unreadable, written_of
-from keyfold.dialects.wire import Answer, Closed, Http
-from keyfold.errors import StoreError, Unavailable
+from keyfold.dialects.cortexdb_wire import (
+    FINE,
+    KeyTaken,
+    Wire,
+    Written,
+    code_of,
+    paths_of,
+    unreadable,
+    written_of,
+)
+from keyfold.dialects.wire import Answer, Closed, Http, doubtful
+from keyfold.errors import KeyfoldError, StoreError, Unavailable
 from keyfold.flow import Plan
 from keyfold.text.counted import counted
 
@@ -46,18 +55,17 @@ class DirectWire(Wire):
         known, self._actor = self._actor, None
         return bool(known) and code_of(answer) == "ACTOR_MISMATCH"
 
-    def write(self, bodies: Sequence[dict[str, Any]], *, wait: bool) -> Plan[list[Written]]:
+    def write(self, bodies: Sequence[dict[str, Any]], taken: list[Written], *, wait: bool) -> Plan[None]:
         if len(bodies) == 1:
             answer, late = yield from self._sent("/experience", bodies[0], wait)
             with unreadable():
-                return [self._told(answer, self.data(answer), late)]
-        done: list[Written] = []
+                taken.append(self._told(answer, self.data(answer), late))
+            return
         for group in _groups(bodies):
             body = {"items": group, "ordering": "strict_temporal"}
             answer, late = yield from self._sent("/experience/bulk", body, wait)
             with unreadable():
-                done += [self._told(answer, item, late) for item in self._results(answer, len(group))]
-        return done
+                taken += [self._told(answer, item, late) for item in self._results(answer, len(group))]
 
     def _results(self, answer: Answer, number: int) -> list[Any]:
         """What a bulk says of its events, in their order."""
@@ -84,7 +92,12 @@ class DirectWire(Wire):
             late = answer.status == 408
             if not late:
                 return answer, False
-        return (yield from self.post(path, body, tries=tries)), late and len(tries) == 2
+        try:
+            return (yield from self.post(path, body, tries=tries)), late and len(tries) == 2
+        except KeyfoldError as error:
+            if not late or isinstance(error, KeyTaken):
+                raise
+            raise doubtful(error) from None
 
     def _told(self, answer: Answer, item: Any, late: bool) -> Written:
         said = written_of(answer, item)

@@ -18,7 +18,7 @@ from keyfold.dialects.cortexdb_wire import (
     written_of,
 )
 from keyfold.dialects.wire import Answer, Closed, Wait, unknown
-from keyfold.errors import StoreError, Unavailable
+from keyfold.errors import StoreError, Unauthorized, Unavailable
 from keyfold.flow import Plan
 
 LISTED_SOON: Final = 5.0  # seconds after which what is not listed is taken to be gone
@@ -48,17 +48,15 @@ class HostedWire(Wire):
     def claimed(self) -> tuple[tuple[str, str], ...]:
         return (("Idempotency-Key", self._claim()),)
 
-    def write(self, bodies: Sequence[dict[str, Any]], *, wait: bool) -> Plan[list[Written]]:  # noqa: ARG002  # it cannot be asked to wait
-        done: list[Written] = []
+    def write(self, bodies: Sequence[dict[str, Any]], taken: list[Written], *, wait: bool) -> Plan[None]:  # noqa: ARG002  # it cannot be asked to wait
         for body in bodies:
             try:
                 answer = yield from self.post("/experience", body, headers=self.claimed())
-            except ClaimTaken as taken:
-                done.append((yield from self._look_for(body, taken)))
+            except ClaimTaken as claimed:
+                taken.append((yield from self._look_for(body, claimed)))
             else:
                 with unreadable():
-                    done.append(written_of(answer, self.data(answer)))
-        return done
+                    taken.append(written_of(answer, self.data(answer)))
 
     def _look_for(self, body: dict[str, Any], taken: ClaimTaken) -> Plan[Written]:
         """Whether the first try of a write was carried out: its event is there, or the outcome stays unknown."""
@@ -66,8 +64,8 @@ class HostedWire(Wire):
         for pause in pauses(hosted=True):
             try:
                 listing = yield from self.events(body["scope"], [label], first=True)
-            except Closed:
-                raise
+            except (Closed, StoreError, Unauthorized) as error:
+                raise unknown(f"{taken}, and {error}") from None
             except Unavailable:
                 listing = Listing([])
             for item in listing.items:

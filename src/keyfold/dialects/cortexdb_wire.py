@@ -25,11 +25,21 @@ from keyfold.dialects.wire import (
     NotSent,
     TooLarge,
     Wait,
+    doubt,
+    doubtful,
     refuse,
     retry_after,
     unknown,
 )
-from keyfold.errors import Conflict, OutcomeUnknown, StoreError, Unauthorized, Unavailable, Unsupported
+from keyfold.errors import (
+    Conflict,
+    KeyfoldError,
+    OutcomeUnknown,
+    StoreError,
+    Unauthorized,
+    Unavailable,
+    Unsupported,
+)
 from keyfold.flow import Plan
 
 MOST_PAGES: Final = 1_000  # of a listing
@@ -37,6 +47,7 @@ MOST_LABELS: Final = 50  # that a listing is asked for at once
 LISTED_WITHIN: Final = 30.0  # seconds, after which what was accepted should have been
 PAGE: Final = 200  # copies of events a page: a listing shows every event twice
 CHANGING: Final = "AUTHORIZATION_STATE_CHANGED"  # the scope is just being registered; it passes
+KEY_TAKEN: Final = "IDEMPOTENCY_CONFLICT"
 CHANGE_PAUSES: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 NO_MODEL: Final = ("ANSWER_UNAVAILABLE", "SYNTHESIZER_UNCONFIGURED")
 NOT_YOURS: Final = ("NOT_A_MEMBER", "POLICY_DENIED", "SCOPE_REGISTRATION_REQUIRED")
@@ -49,6 +60,10 @@ Bodies = list[dict[str, Any]]  # of the events that hold one record
 
 class ClaimTaken(OutcomeUnknown):
     """A claim was taken by an earlier try of the same write: whether that was carried out is not known."""
+
+
+class KeyTaken(Conflict):
+    """The service's own word that another body has this write's key: no try of this one was carried out."""
 
 
 class Written(NamedTuple):
@@ -100,8 +115,8 @@ class Wire:
     def conflicts(self, answer: Answer) -> bool:
         return answer.status == 409
 
-    def write(self, bodies: Sequence[dict[str, Any]], *, wait: bool) -> Plan[list[Written]]:
-        """Send events; an answer each."""
+    def write(self, bodies: Sequence[dict[str, Any]], taken: list[Written], *, wait: bool) -> Plan[None]:
+        """Send events; `taken` is given an answer each, and has those that were taken when a later one is not."""
         raise NotImplementedError
 
     def scopes(self, prefix: str, limit: int) -> Plan[list[str]]:
@@ -113,7 +128,22 @@ class Wire:
     def exchange(
         self, request: Http, absent: tuple[int, ...] = (), tries: list[int] | None = None
     ) -> Plan[Answer]:
-        """One exchange with its retries: an answer that is fine or `absent`, or the error. `tries` is told how many."""
+        """One exchange with its retries: an answer that is fine or `absent`, or the error. `tries` is told how many.
+
+        A write that is refused after a try that may have been carried out is unknown, unless the service says itself
+        that something else has its key.
+        """
+        lost: list[str] = []
+        try:
+            return (yield from self._tried(request, absent, tries, lost))
+        except KeyfoldError as error:
+            if not lost or isinstance(error, KeyTaken):
+                raise
+            raise doubtful(error) from None
+
+    def _tried(
+        self, request: Http, absent: tuple[int, ...], tries: list[int] | None, lost: list[str]
+    ) -> Plan[Answer]:
         again = request.reads or request.repeatable
         fresh = False
         attempt = 0
@@ -128,7 +158,10 @@ class Wire:
             try:
                 answer: Answer = yield replace(request, headers=(*request.headers, *said.items()))
             except (Unavailable, StoreError) as error:
-                yield Wait(_pause_after(error, request, attempt))
+                pause = _pause_after(error, request, attempt)
+                if not isinstance(error, NotSent):
+                    doubt(request, str(error), lost)
+                yield Wait(pause)
                 continue
             if answer.status in FINE or answer.status in absent:
                 return answer
@@ -137,15 +170,18 @@ class Wire:
             if answer.status in (401, 403) and self.unauthorized(answer) and not fresh:
                 fresh = True
                 continue
-            pause = _pause(answer, attempt, again)
-            if pause is None:
+            patience = _pause(answer, attempt, again)
+            if patience is None:
                 _refused(request, answer)
-            yield Wait(pause)
+            if answer.status != 429 and code_of(answer) != CHANGING:
+                doubt(request, f"answered {answer.status}", lost)
+            yield Wait(patience)
 
     def _conflict(self, answer: Answer, attempt: int) -> None:
         if self.hosted and attempt > 1:
             raise ClaimTaken(f"{answer.host} says that an earlier try took the write's claim")
-        raise Conflict(f"{answer.host} refused the write, another took its place: {answer.quoted()}")
+        kind = KeyTaken if code_of(answer) == KEY_TAKEN else Conflict
+        raise kind(f"{answer.host} refused the write, another took its place: {answer.quoted()}")
 
     def get(
         self, path: str, query: tuple[tuple[str, str], ...] = (), *, absent: tuple[int, ...] = ()

@@ -177,13 +177,31 @@ class Statuses:
 FINE: Final = Statuses()
 
 
-def ask(request: Http, statuses: Statuses = FINE) -> Plan[Answer]:
+def ask(request: Http, statuses: Statuses = FINE, lost: list[str] | None = None) -> Plan[Answer]:
     """One exchange with its retries. Returns an answer whose status is fine or absent, raises for any other.
 
     A read is tried again after a 429, a 5xx, a time-out or a broken connection, a write after a 429 (it was
     not carried out) and, when it is `repeatable`, as a read. What a write did that got none of these, and no
-    answer, is unknown: OutcomeUnknown.
+    answer, is unknown: OutcomeUnknown. So it is when a later try is refused: `lost` is told what became of tries
+    that may have been carried out, and knows of those that were made before.
     """
+    doubts = [] if lost is None else lost
+    try:
+        return (yield from _tried(request, statuses, doubts))
+    except KeyfoldError as error:
+        if not doubts:
+            raise
+        raise doubtful(error) from None
+
+
+def doubtful(error: KeyfoldError) -> OutcomeUnknown:
+    """What an error means to a write, an earlier try of which may have been carried out."""
+    if isinstance(error, OutcomeUnknown):
+        return error
+    return unknown(f"{error}; an earlier try of the same write got no answer that tells what it did")
+
+
+def _tried(request: Http, statuses: Statuses, lost: list[str]) -> Plan[Answer]:
     for attempt in range(1, TRIES + 1):
         again = attempt < TRIES
         try:
@@ -197,6 +215,7 @@ def ask(request: Http, statuses: Statuses = FINE) -> Plan[Answer]:
             continue
         except Unavailable as error:
             if again and (request.reads or request.repeatable):
+                doubt(request, str(error), lost)
                 yield Wait(PAUSES[attempt - 1])
                 continue
             raise (error if request.reads else unknown(str(error))) from None
@@ -207,8 +226,16 @@ def ask(request: Http, statuses: Statuses = FINE) -> Plan[Answer]:
         pause = _pause(request, answer, attempt)
         if pause is None or not again:
             refuse(request, answer, statuses)
+        if answer.status != 429:
+            doubt(request, f"answered {answer.status}", lost)
         yield Wait(pause)
     raise AssertionError("the last attempt returns or raises")
+
+
+def doubt(request: Http, what: str, lost: list[str]) -> None:
+    """Note that a try may have been carried out, if it was to change anything."""
+    if not request.reads:
+        lost.append(what)
 
 
 def _pause(request: Http, answer: Answer, attempt: int) -> float | None:
