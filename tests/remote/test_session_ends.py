@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from keyfold import Memory
 from keyfold.errors import Unavailable
 from tests.remote.common import CORTEXDB, MEM0_OSS, SERVICES, Service
+from tests.remote.cortexdb_service import hasty_async
 
 Running = Callable[[Any], Any]
 Remembering = Callable[..., Memory]
@@ -19,6 +21,20 @@ EACH = pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.
 MOST_REQUESTS = 40  # of an end
 
 pytestmark = pytest.mark.usefixtures("hurried", "without_pauses")
+
+
+@contextmanager
+def on_a_face(service: Service, double: Any, *, awaited: bool) -> Iterator[Callable[..., Any]]:
+    """`call(name, ...)` on a memory, blocking or in one loop."""
+    if not awaited:
+        with service.memory(double) as blocking:
+            yield lambda name, *said, **more: getattr(blocking, name)(*said, **more)
+        return
+    with asyncio.Runner() as runner:
+        memory = runner.run(service.async_memory(double))
+        hasty_async(memory.engine)  # type: ignore[arg-type]
+        yield lambda name, *said, **more: runner.run(getattr(memory, name)(*said, **more))
+        runner.run(memory.close())
 
 
 def summaries(memory: Memory) -> list[str]:
@@ -128,3 +144,36 @@ def test_an_end_that_was_cancelled_succeeds_when_it_is_called_again(
 
     session = asyncio.run(ended())
     assert (session.status, session.summary) == ("completed", "Chose tokens.")
+
+
+@EACH
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_an_end_that_was_broken_off_is_meant_by_its_name_alone_once_another_session_is_begun(
+    service: Service, repeated: bool, awaited: bool, running: Running
+) -> None:
+    for skipped in range(MOST_REQUESTS):
+        double = running(service.double())
+        with on_a_face(service, double, awaited=awaited) as call:
+            first = call("mem_session_start", "ana").session_id
+            fault = double.faults.add("apply_then_drop", skip=skipped, times=99)
+            failed = False
+            try:
+                call("mem_session_end", "ana", summary="Of the first.")
+            except Unavailable:
+                failed = True
+            double.faults.clear()
+            if not fault.struck:
+                return
+            call("mem_session_start", "ana", session_id="second")
+            if repeated and failed:
+                again = call("mem_session_end", "ana", session_id=first, summary="Of the first.")
+                assert (again.id, again.status, again.summary) == (first, "completed", "Of the first.")
+                call("mem_session_start", "ana", session_id="second")
+            assert call("mem_session_end", "ana").id == "second"
+            with pytest.raises(LookupError, match="'second' was ended already"):
+                call("mem_session_end", "ana", summary="Of the second.")
+            told = {session.id: session.summary for session in call("mem_session_list", "ana")}
+            assert told["second"] is None
+            assert told[first] in (["Of the first."] if repeated or not failed else [None, "Of the first."])
+    raise AssertionError("an end costs more requests than were tried")

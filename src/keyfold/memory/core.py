@@ -44,7 +44,14 @@ class Core:
         self.sessions: dict[str, str] = {}  # user -> the session that this handle is in
         self.opening: dict[str, str] = {}  # user -> the session that writes under way are about to open
         self.ended: dict[str, str] = {}  # user -> the session that this handle ended last
-        self.ending: set[tuple[str, str]] = set()  # users and sessions: ends that may have been carried out
+        # (user, session) -> whether an end without a name means it: ends that may have been carried out
+        self.ending: dict[tuple[str, str], bool] = {}
+
+    def moved_on(self, user: str) -> None:
+        """The user began or ended a session: an end that was broken off before is repeated by its session's name."""
+        for whose, session in self.ending:
+            if whose == user:
+                self.ending[user, session] = False
 
     def now(self) -> datetime:
         """The clock's time."""

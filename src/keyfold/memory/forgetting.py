@@ -62,6 +62,7 @@ def mem_delete(
     if everything and not dry:
         core.sessions.pop(user, None)
         core.ended.pop(user, None)
+        core.moved_on(user)
     return result
 
 

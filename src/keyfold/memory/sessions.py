@@ -78,7 +78,8 @@ def mem_session_start(
     core.sessions[user] = record.key
     core.opening.pop(user, None)
     core.ended.pop(user, None)
-    core.ending.discard((user, record.key))
+    core.ending.pop((user, record.key), None)
+    core.moved_on(user)
     session = yield from session_of(record)
     past = yield from past_summaries(user, but=record.key)
     # a long one may be shown cut where sessions are listed, so it stays in the context
@@ -265,11 +266,14 @@ def mem_session_end(
     except NotFound:
         raise _ended_already(wanted) from None
     except (Unavailable, StoreError, GeneratorExit):  # the last: the call was cancelled
-        core.ending.add((user, wanted))  # it may have been carried out: the same call again is no second end
+        core.ending[user, wanted] = (
+            named is None
+        )  # it may have been carried out: the call again is no second end
         raise
     core.sessions.pop(user, None)
     core.ended[user] = wanted
-    core.ending.discard((user, wanted))
+    core.ending.pop((user, wanted), None)
+    core.moved_on(user)
     return session
 
 
@@ -295,7 +299,9 @@ def _endable(core: Core, user: str, *, idempotent: bool) -> Plan[str]:
     """The session that an end without a name means. Ending twice must not end somebody else's session."""
     own = core.sessions.get(user)
     if own is None:  # what a call that was broken off may have ended already
-        own = min((session for whose, session in core.ending if whose == user), default=None)
+        own = next(
+            (session for (whose, session), meant in core.ending.items() if meant and whose == user), None
+        )
     if own is not None:
         return own
     ended = core.ended.get(user)
