@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from keyfold import Memory
-from keyfold.errors import Unavailable
+from keyfold.errors import KeyfoldError, Unavailable
 from tests.remote.common import CORTEXDB, MEM0_OSS, SERVICES, Service
 from tests.remote.cortexdb_service import hasty_async
 
@@ -176,4 +176,34 @@ def test_an_end_that_was_broken_off_is_meant_by_its_name_alone_once_another_sess
             told = {session.id: session.summary for session in call("mem_session_list", "ana")}
             assert told["second"] is None
             assert told[first] in (["Of the first."] if repeated or not failed else [None, "Of the first."])
+    raise AssertionError("an end costs more requests than were tried")
+
+
+@EACH
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("kind", ["status", "apply_then_status"])
+@pytest.mark.parametrize("code", [400, 401, 409])
+def test_an_end_that_was_refused_anywhere_succeeds_when_it_is_called_again(
+    service: Service, awaited: bool, kind: str, code: int, running: Running
+) -> None:
+    for skipped in range(MOST_REQUESTS):
+        double = running(service.double())
+        with on_a_face(service, double, awaited=awaited) as call:
+            first = call("mem_session_start", "ana").session_id
+            fault = double.faults.add(kind, skip=skipped, times=99, code=code)
+            failed = False
+            try:
+                call("mem_session_end", "ana", summary="Chose tokens.")
+            except KeyfoldError:
+                failed = True
+            double.faults.clear()
+            if not fault.struck:
+                return
+            if failed:
+                ended = call("mem_session_end", "ana", summary="Chose tokens.")
+                assert (ended.id, ended.status, ended.summary) == (first, "completed", "Chose tokens.")
+            [session] = call("mem_session_list", "ana")
+            assert (session.status, session.summary) == ("completed", "Chose tokens."), skipped
+            with pytest.raises(LookupError, match="ended already"):
+                call("mem_session_end", "ana")
     raise AssertionError("an end costs more requests than were tried")

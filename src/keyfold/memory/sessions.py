@@ -17,7 +17,7 @@ from keyfold.contract.filters import Filter
 from keyfold.contract.intents import IDEMPOTENCY_LIFE, Idempotency, Intent, Query, Ref, SessionUse
 from keyfold.contract.keys import SUMMARY_OF
 from keyfold.contract.prepare import prepare
-from keyfold.errors import Conflict, IdempotencyConflict, InvalidRequest, NotFound, StoreError, Unavailable
+from keyfold.errors import Conflict, IdempotencyConflict, InvalidRequest, KeyfoldError, NotFound, StoreError
 from keyfold.flow import Plan
 from keyfold.memory import checks
 from keyfold.memory.context import DEFAULT_BUDGET, render_context
@@ -265,7 +265,7 @@ def mem_session_end(
         session = yield from session_of((yield from session_record(user, wanted)) or record)
     except NotFound:
         raise _ended_already(wanted) from None
-    except (Unavailable, StoreError, GeneratorExit):  # the last: the call was cancelled
+    except (KeyfoldError, GeneratorExit):  # the last: the call was cancelled
         core.ending[user, wanted] = (
             named is None
         )  # it may have been carried out: the call again is no second end
