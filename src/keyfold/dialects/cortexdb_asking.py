@@ -16,7 +16,15 @@ from keyfold.dialects.cortexdb_names import scope_of
 from keyfold.dialects.cortexdb_wire import FINE, Wire, pauses
 from keyfold.dialects.payload import Payload, share, wire_text
 from keyfold.dialects.wire import Closed, Together, Wait
-from keyfold.errors import InvalidRequest, NotFound, StoreError, Unauthorized, Unavailable, Unsupported
+from keyfold.errors import (
+    InvalidRequest,
+    KeyfoldError,
+    NotFound,
+    StoreError,
+    Unauthorized,
+    Unavailable,
+    Unsupported,
+)
 from keyfold.flow import Plan
 
 MOST_EVENTS: Final = 1_000  # of a pack
@@ -54,8 +62,13 @@ class Asking:
         items = (yield from self._pack(shelf, text, limit))[1]
         fresh = self._fresh.get(shelf)
         if fresh is not None and not any(_id(item) == fresh[0] for item in items):
-            yield from self.settled(shelf)
-            items = (yield from self._pack(shelf, text, limit))[1]
+            try:
+                yield from self.settled(shelf)
+                items = (yield from self._pack(shelf, text, limit))[1]
+            except KeyfoldError as error:
+                if not items or isinstance(error, Closed):
+                    raise
+                return items, True  # what was written last may be missing
         self._fresh.pop(shelf, None)
         return items, len(items) >= limit or _fills(items, min(MOST_ROOM, limit * ROOM))
 

@@ -3,7 +3,8 @@
 A service gives the best of what it finds, as many as it is asked for. Among them may be what does not count: records
 that a filter keeps out, expired ones, earlier states, further pieces of one text, another user's. When too few are left
 and there may be more, the service is asked once for as much as it gives; and when that does not settle it, the listing
-is read and looked through by words. Whatever may have been missed all the same is told, never passed over.
+is read and looked through by words. Whatever may have been missed all the same is told, never passed over; what was
+found stays found when the service then fails.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from keyfold.dialects.base import Dialect, Hit, Searched, Shelf
 from keyfold.dialects.by_words import found_by_words
 from keyfold.dialects.held import Held, expired, held_at, living_rows, log, of_this_user
 from keyfold.dialects.keyed_reads import shelves_of
-from keyfold.dialects.wire import TooLarge
-from keyfold.errors import StoreError, Unsupported
+from keyfold.dialects.wire import Closed
+from keyfold.errors import KeyfoldError, Unauthorized, Unavailable, Unsupported
 from keyfold.flow import Plan
 from keyfold.model import READABLE_KINDS, Record
 from keyfold.text.check import clean
@@ -62,15 +63,15 @@ def _on_shelf(
     told: Searched = yield from dialect.search(shelf, query.text, asked, wanted)
     found, stray = yield from _counting(dialect, shelf, told.hits, query, now)
     if told.more and len(found) < enough and asked < dialect.most_hits:
-        before = told.came
         try:
-            told = yield from dialect.search(shelf, query.text, dialect.most_hits, wanted)
-        except TooLarge:
-            pass  # as it was: there is more
-        else:
-            found, stray = yield from _counting(dialect, shelf, told.hits, query, now)
-            if told.came <= before:  # though more were asked for: the service may have a bound of its own
-                told = replace(told, more=True)
+            whole: Searched = yield from dialect.search(shelf, query.text, dialect.most_hits, wanted)
+            found, stray = yield from _counting(dialect, shelf, whole.hits, query, now)
+        except KeyfoldError as error:
+            _bear(error, found)
+            if isinstance(error, Unavailable):  # then so is its listing, and to learn that takes long
+                return found, True
+        else:  # no more than before, though more were asked for: the service may have a bound of its own
+            told = replace(whole, more=whole.more or whole.came <= told.came)
     if told.more and len(found) < enough and not told.listed:
         return (yield from _listed(dialect, shelf, query, now, found))
     if stray and not found:  # others' hits alone are an error, and what says so
@@ -83,14 +84,23 @@ def _wanted(record: Record, query: SearchQuery, now: datetime) -> bool:
     return record.kind in query.kinds and not expired(record, now) and matches(record, query.where)
 
 
+def _bear(error: KeyfoldError, found: Matches) -> None:
+    """Bear that there is no more to be had than what was found: raise only where a search would have nothing to show
+    and may have, when it is made again, or where the store was closed meanwhile.
+    """
+    if isinstance(error, Closed) or (not found and isinstance(error, (Unavailable, Unauthorized))):
+        raise error
+    log.warning("a search could not be completed: %s", error)
+
+
 def _listed(
     dialect: Dialect, shelf: Shelf, query: SearchQuery, now: datetime, found: Matches
 ) -> Plan[tuple[Matches, bool]]:
     """What was found, and what else of the shelf's listing has the words. A match by meaning alone may be among the rest."""
     try:
         rows = yield from dialect.rows(shelf, texts=not dialect.bares)
-    except StoreError as error:
-        log.warning("a search could not be completed from the listing: %s", error)
+    except KeyfoldError as error:
+        _bear(error, found)
         return found, True
     rest = [
         row
