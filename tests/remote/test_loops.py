@@ -165,6 +165,41 @@ def test_closing_from_another_loop_closes_what_a_running_one_has(running: Runnin
     assert said == ["this store was closed; open it again"]
 
 
+def test_a_store_that_several_loops_close_at_once_is_closed_once_and_nothing_is_logged(
+    service: Service, double: Double, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = asyncio.run(opened(service, double))
+    ready, together = threading.Event(), threading.Barrier(5)
+    closed: list[bool] = []
+
+    async def elsewhere() -> None:
+        await saved(memory, "one")
+        ready.set()
+        await asyncio.to_thread(over.wait)
+        await memory.close()
+
+    async def close() -> None:
+        together.wait()
+        await memory.close()
+        closed.append(True)
+
+    over = threading.Event()
+    user = threading.Thread(target=lambda: asyncio.run(elsewhere()))
+    user.start()
+    ready.wait()
+    threads = [threading.Thread(target=lambda: asyncio.run(close())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    together.wait()
+    for thread in threads:
+        thread.join()
+    over.set()
+    user.join()
+    gc.collect()  # a task whose error nobody asked for tells it when it is collected
+    assert closed == [True] * 4
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 def test_an_exchange_is_made_even_while_its_loop_ends(running: Running) -> None:
     """A generator that nobody finished is finished as the last of a loop, when its client is closed already."""
     double = running(MEM0_OSS.double())

@@ -25,8 +25,9 @@ class LoopClients:
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
-        # None in the place of a client: its loop is about to close, or did.
-        self._held: dict[Where, tuple[Keeper, httpx2.AsyncClient | None]] = {}
+        # The list holds the client, until somebody takes it out to close it: its loop as it ends, or the first of those
+        # who close the store. Of several threads at once, one gets it.
+        self._held: dict[Where, tuple[Keeper, list[httpx2.AsyncClient]]] = {}
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[httpx2.AsyncClient]:
@@ -34,21 +35,22 @@ class LoopClients:
         where = os.getpid(), asyncio.get_running_loop()
         if where not in self._held:
             self._drop_the_dead()
-            keeper = self._keeper(where)
-            self._held[where] = keeper, await anext(keeper)
-        client = self._held[where][1]
-        if client is not None:
+            kept: list[httpx2.AsyncClient] = []
+            keeper = self._keeper(kept)
+            kept.append(await anext(keeper))
+            self._held[where] = keeper, kept
+        for client in self._held[where][1]:
             yield client
             return
         async with httpx2.AsyncClient(**self._options) as once:
             yield once
 
-    async def _keeper(self, where: Where) -> Keeper:
+    async def _keeper(self, kept: list[httpx2.AsyncClient]) -> Keeper:
         client = httpx2.AsyncClient(**self._options)
         try:
             yield client
         finally:
-            self._held[where] = self._held[where][0], None
+            kept.clear()
             await client.aclose()
 
     def _drop_the_dead(self) -> None:
@@ -61,12 +63,16 @@ class LoopClients:
     async def close(self) -> None:
         """Close the client of this loop; those of loops that run in other threads are closed there."""
         here = asyncio.get_running_loop()
-        for (process, loop), (keeper, client) in list(self._held.items()):
-            if process != os.getpid() or client is None:
+        for (process, loop), (keeper, kept) in list(self._held.items()):
+            if process != os.getpid() or not (loop is here or loop.is_running()):
+                continue
+            try:
+                kept.pop()
+            except IndexError:  # it is closed, or about to be: twice at once a generator cannot be
                 continue
             if loop is here:
                 await keeper.aclose()
-            elif loop.is_running():
+            else:
                 with suppress(RuntimeError):  # it has just ended, and closed its own
                     loop.call_soon_threadsafe(loop.create_task, keeper.aclose())
         self._drop_the_dead()
