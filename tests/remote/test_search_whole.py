@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from tests.conftest import SteppedClock
 from tests.remote.answers import changed, inner
 from tests.remote.common import (
     COGNEE,
+    COGNEE_UNPAGED,
     CORTEXDB,
     MEM0_OSS,
     MEM0_PLATFORM,
@@ -242,3 +244,29 @@ def test_an_older_state_that_a_filter_lets_through_is_not_shown_for_the_newer_on
     memory = remembering(COGNEE, double, clock=SteppedClock())
     assert len(memory.mem_search("ana", "zebra", types=["preference"])) == 0
     assert [hit.snippet for hit in memory.mem_search("ana", "zebra", types=["decision"])] == ["zebra new"]
+
+
+@pytest.mark.parametrize("service", [COGNEE, COGNEE_UNPAGED], ids=lambda service: service.name)
+@pytest.mark.parametrize("code", [404, 422])
+def test_long_contents_that_no_server_searched_are_told_as_more_and_asked_for_once_on_cognee(
+    service: Service, code: int, running: Running, remembering: Remembering
+) -> None:
+    double = running(service.double())
+    put(service, double, payload("ana", "short", "a lemon"))
+    memory = remembering(service, double)
+    if code == 422:
+        double.faults.add("status", path="/recall", code=422, times=99)
+
+    async def searched() -> Any:
+        async with await service.async_memory(double) as other:
+            return await other.mem_search("ana", "zebra")
+
+    for there in (False, True):
+        if there:
+            put(service, double, payload("ana", "long", "zebra " + "grass " * 400))
+        double.reset_counts()
+        found = memory.mem_search("ana", "zebra")
+        asked = [seen for seen in double.recent if seen.path.endswith("/recall")]
+        assert (len(found), found.truncated, len(asked)) == (0, there, 1)
+        assert asyncio.run(searched()).truncated is there
+    assert [hit.topic_key for hit in memory.mem_search("ana", "lemon")] == ["short"]

@@ -232,8 +232,9 @@ class Cognee(BaseDialect):
             newer = takewhile(lambda row: row.remote != hit.row.remote, same)  # noqa: B023  # used up at once
             hits += [Hit(row, 0.0, excerpt=row.bare) for row in newer]
         # The words of a content that did not come along are known to the server alone.
-        hidden = came >= limit and any(row.bare and row.remote not in told for row in rows)
-        return Searched(hits, hidden or len(said) > limit, came, listed=True)
+        unread = any(row.bare and row.remote not in told for row in rows)
+        hidden = unread and (came is None or came >= limit)
+        return Searched(hits, hidden or len(said) > limit, came or 0, listed=True)
 
     def total(self, shelf: Shelf) -> Plan[tuple[int, list[Row] | None]]:
         home = yield from self._datasets.home(shelf)

@@ -23,12 +23,14 @@ from keyfold.flow import Plan
 NOTHING: Final = Statuses(absent=(404, 422))
 
 
-def nearest(home: str, rows: Sequence[Row], text: str, limit: int) -> Plan[tuple[list[Hit], int]]:
-    """The rows that the server finds nearest, best first; and how many chunks it found, of whatever."""
+def nearest(home: str, rows: Sequence[Row], text: str, limit: int) -> Plan[tuple[list[Hit], int | None]]:
+    """The rows that the server finds nearest, best first; and how many chunks it found, of whatever, or None when it
+    cannot search there.
+    """
     body = {"searchType": "CHUNKS", "query": text, "topK": limit, "datasetIds": [home]}
     answer = yield from ask(Http("POST", "/api/v1/recall", json=body, reads=True), NOTHING)
     if answer.status in NOTHING.absent:
-        return [], 0
+        return [], None
     entries = answer.json()
     if not isinstance(entries, list):
         raise StoreError(f"{answer.host} answered a search in a form that is not Cognee's")

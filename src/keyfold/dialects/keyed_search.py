@@ -62,7 +62,8 @@ def _on_shelf(
     enough = query.limit if query.enough is None else min(query.enough, query.limit)
     told: Searched = yield from dialect.search(shelf, query.text, asked, wanted)
     found, stray = yield from _counting(dialect, shelf, told.hits, query, now)
-    if told.more and len(found) < enough and asked < dialect.most_hits:
+    spent = told.listed and told.came < asked  # what may be missing is not to be had by asking for more
+    if told.more and not spent and len(found) < enough and asked < dialect.most_hits:
         try:
             whole: Searched = yield from dialect.search(shelf, query.text, dialect.most_hits, wanted)
             found, stray = yield from _counting(dialect, shelf, whole.hits, query, now)
