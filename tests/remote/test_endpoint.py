@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
 import traceback
 from collections.abc import Callable
@@ -143,7 +145,9 @@ def test_a_key_that_is_renewed_is_asked_for_with_each_request(service: Service, 
         (f" {SECRET}", "white space"),
         (f"{SECRET}ü", "ASCII"),
         (f"{SECRET}\0", "line ends"),
-        (b"bytes", "blank"),
+        (SECRET.encode(), "gave a bytes: it must give a str, or None"),
+        ((SECRET,), "gave a tuple: it must give a str"),
+        (7, "gave a int"),
     ],
 )
 def test_a_key_that_cannot_be_one_is_refused_unsent_and_unseen(
@@ -156,6 +160,44 @@ def test_a_key_that_cannot_be_one_is_refused_unsent_and_unseen(
     engine.close()
     assert SECRET not in "".join(traceback.format_exception(caught.value))
     assert double.seen == []
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_function_of_the_key_that_must_be_awaited_is_told_as_that(
+    service: Service, awaited: bool, running: Running
+) -> None:
+    double = running(service.double())
+
+    async def key() -> str:
+        return SECRET
+
+    async def ask() -> None:
+        memory = await service.async_memory(double, credential=key)
+        try:
+            await memory.mem_list("ana")
+        finally:
+            await memory.close()
+
+    with pytest.raises(
+        Unauthorized, match=r"gave a coroutine: .* \(it is called, and not awaited\)"
+    ) as caught:
+        if awaited:
+            asyncio.run(ask())
+        else:
+            with service.memory(double, credential=key) as memory:
+                memory.mem_list("ana")
+    gc.collect()  # one that nobody awaited warns when it is collected
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert double.seen == []
+
+
+def test_a_blank_key_is_told_by_where_it_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEYFOLD_API_KEY", " ")
+    with pytest.raises(Unauthorized, match="credential is blank: set KEYFOLD_API_KEY, or leave it unset"):
+        Credential(None, ("KEYFOLD_API_KEY",)).key()
+    with pytest.raises(Unauthorized, match="that its function gave is blank: give the key, or None"):
+        Credential(lambda: " ", ("KEYFOLD_API_KEY",)).key()
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)

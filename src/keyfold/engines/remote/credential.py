@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from keyfold.errors import Unauthorized
 
@@ -19,11 +19,18 @@ class Credential:
 
     def key(self) -> str | None:
         """The key, or None when there is none. Unauthorized when it cannot be a key (line ends, not ASCII)."""
-        found = self._ask() if self._ask is not None else self._from_environment()
+        found: object = self._ask() if self._ask is not None else self._from_environment()
         if found is None:
             return None
-        if not isinstance(found, str) or not found.strip():
-            wrong = f"the credential is blank: set {self._names[0]}, or leave it unset"
+        if not isinstance(found, str):
+            wrong = f"the function that gives the credential gave {type(found).__name__}, not a str or None"
+            if isinstance(found, Coroutine):
+                wrong += ": it is called and not awaited, so it must be a plain function"
+                found.close()  # else Python warns of it, wherever it is collected
+        elif not found.strip():
+            blank = f"is blank: set {self._names[0]}, or leave it unset"
+            given = "that its function gave is blank: give the key, or None"
+            wrong = f"the credential {blank if self._ask is None else given}"
         elif not found.isascii() or any(ord(character) < 33 or ord(character) == 127 for character in found):
             wrong = "the credential has white space, line ends or characters outside ASCII: it is not sent"
         else:
