@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
-from keyfold import InvalidRequest, Memory
+from keyfold import Config, InvalidRequest, Memory
 from keyfold.engines.sqlite.doctor import examine
 from tests.cases.common import NOTE, USER, found, save
 from tests.conftest import SteppedClock
@@ -153,9 +153,10 @@ def test_c041_what_was_appended_is_found_and_what_was_replaced_is_not(memory: Me
 
 def test_c042_a_row_that_was_dead_on_arrival_is_removed_cleanly(tmp_path: Path) -> None:
     path = str(tmp_path / "memory.db")
-    with Memory.open(path) as memory:
-        past = memory.core.now() - timedelta(days=1)
-        dead = save(memory, "dead on arrival", expires_at=past)
+    clock = SteppedClock()
+    with Memory.open(path, config=Config(clock=clock)) as memory:
+        dead = save(memory, "dead on arrival", expires_at=timedelta(seconds=1))
+        clock.forward(seconds=2)  # before the index has seen it
         save(memory, "alive")
         memory.engine.reindex()  # type: ignore[attr-defined]  # the embedded engine's own step
         assert found(memory, "arrival") == []
