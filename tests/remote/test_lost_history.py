@@ -66,6 +66,59 @@ def test_a_copy_into_a_service_that_keeps_the_history_has_nothing_to_tell(
     assert len(Memory(engine).mem_history("ana", topic_key="a")) == 5
 
 
+@pytest.fixture
+def recurring(tmp_path: Path) -> list[str]:
+    """An export that says a key three times, each time another text and the last one twice, and another key once."""
+    lines: list[str] = []
+    for number, text in enumerate(("one", "two", "three")):
+        with Memory.open(str(tmp_path / f"{number}.db")) as memory:
+            memory.mem_save("ana", text, type="decision", title="T", topic_key="a")
+            memory.mem_save("ana", "same", type="decision", title="T", topic_key="b")
+            exported = list(export(memory.engine))
+        said = [line for line in exported if '"topic_key"' in line or '"content"' in line]
+        lines += said if lines else [exported[0], *said]
+    return [*lines, lines[-1], lines[-2]]
+
+
+@told_by(WITHOUT)
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_earlier_states_that_an_import_says_in_lines_of_their_own_are_counted_and_named(
+    service: Service, dry_run: bool, recurring: list[str], running: Running, opened: Any
+) -> None:
+    engine = opened(service, running(service.double()))
+    for _ in range(2):
+        report = import_keyfold(engine, recurring, dry_run=dry_run)
+        assert report.dropped == 2
+        told = "this store keeps none: 2 earlier revisions of 1 record stay behind"
+        assert [note.reason for note in report.notes] == [told]
+    if not dry_run:
+        assert sorted(record.content for record in Memory(engine).mem_list("ana")) == ["same", "three"]
+
+
+@told_by(WITH)
+def test_earlier_states_in_lines_of_their_own_are_kept_where_a_history_is(
+    service: Service, recurring: list[str], running: Running, opened: Any
+) -> None:
+    engine = opened(service, running(service.double()))
+    report = import_keyfold(engine, recurring)
+    assert (report.dropped, report.notes) == (0, [])
+    history = Memory(engine).mem_history("ana", topic_key="a")
+    assert [state.content for state in history] == ["three", "two", "one"]
+
+
+def test_a_state_that_a_later_line_brings_along_as_its_past_is_counted_once(
+    tmp_path: Path, running: Running, opened: Any
+) -> None:
+    exports = []
+    with Memory.open(str(tmp_path / "memory.db")) as memory:
+        for text in ("one", "two"):
+            memory.mem_save("ana", text, type="decision", title="T", topic_key="a")
+            exports.append(list(export(memory.engine)))
+    lines = [*exports[0][:-1], *exports[1][1:]]
+    report = import_keyfold(opened(MEM0_OSS, running(MEM0_OSS.double())), lines)
+    assert report.dropped == 1
+
+
 @told_by(WITHOUT)
 def test_the_command_line_tells_it_on_stderr_in_one_line(
     service: Service,

@@ -10,7 +10,7 @@ from keyfold.contract.decide import decide
 from keyfold.contract.intents import Intent, Ref
 from keyfold.contract.protocols import Engine, Whole
 from keyfold.errors import Conflict, InvalidRequest, NotFound, Unsupported
-from keyfold.model import TURN, Config, Outcome, Receipt, Record
+from keyfold.model import TURN, Config, Outcome, Receipt, Record, Revision
 from keyfold.portability.drafts import Draft, Sealer
 from keyfold.portability.held import Address, address_of, held_at, says_the_same
 from keyfold.portability.report import Progress, Report
@@ -59,7 +59,9 @@ class Loader:
         self._foreseen: dict[Address, Record] = {}
         self._foreseen_size = 0
         self._keeps_history = engine.capabilities.history
-        self._without_past = 0  # records whose earlier states the store cannot keep
+        # Where the store cannot keep earlier states: what was said last of each record, and the records that lost some.
+        self._said: dict[Address, int] = {}
+        self._without_past: set[Address] = set()
 
     def unchanged(self, kind: str, number: int) -> None:
         """Count records that the caller found to say what the input says, letter for letter."""
@@ -124,7 +126,7 @@ class Loader:
             self._sift()
         self._flush()
         if self._without_past:
-            self._report.tell_of_the_past(self._without_past)
+            self._report.tell_of_the_past(len(self._without_past))
 
     def _flush(self) -> None:
         waiting, self._waiting, self._size = self._waiting, [], 0
@@ -212,10 +214,21 @@ class Loader:
         self._tell_of_another(item, outcome, digest)
 
     def _leave_past(self, intent: Intent) -> None:
-        """Count what of a record a store without a history does not take; also where the rest is there already."""
-        if intent.load is not None and intent.load.past:
-            self._report.dropped += len(intent.load.past)
-            self._without_past += 1
+        """Count what of a record a store without a history does not take; also where the rest is there already.
+
+        It is what the record brings along, and what the input said of it before, unless that is among it.
+        """
+        address, now = address_of(intent), _state(intent)
+        past = [_state(state) for state in intent.load.past] if intent.load is not None else []
+        before = self._said.get(address, now)
+        self._said[address] = now
+        another = (
+            before != now and before not in past and intent.kind != TURN
+        )  # of a turn the first text stays
+        lost = len(past) + another
+        if lost:
+            self._report.dropped += lost
+            self._without_past.add(address)
 
     def _tell_of_another(self, item: _Waiting, outcome: Outcome, digest: str) -> None:
         if outcome == "deduped" and item.intent.kind == TURN and digest != item.intent.normalized_hash:
@@ -241,3 +254,8 @@ def _address(draft: Draft) -> Address | None:
     except (UnicodeEncodeError, AttributeError):
         return None
     return Address(draft.namespace, draft.kind, draft.minted, draft.key) if draft.key else None
+
+
+def _state(said: Intent | Revision) -> int:
+    """A number for what a state of a record says: a run may meet many."""
+    return hash((said.normalized_hash, said.title, said.type))
