@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from keyfold.contract.intents import Query, SearchQuery, Selector
-from keyfold.dialects.payload import FIELD, header, share
+from keyfold.dialects.payload import FIELD, header, ranks, share
 from keyfold.errors import StoreError
 from keyfold.faces.planned import PlannedEngine
 from tests.remote.common import MEM0_OSS, MEM0_PLATFORM, Service, payload, ref
@@ -45,13 +45,20 @@ def test_an_id_that_is_none_is_never_put_into_a_path(
 
 @BOTH
 @pytest.mark.parametrize("score", ["high", {}, [], None, True, float("nan")])
-def test_a_score_that_is_no_number_is_none(
+def test_a_hit_without_a_score_that_is_a_number_is_found_at_its_place(
     service: Service, score: Any, running: Running, opened: Opened
 ) -> None:
     double = running(service.double())
     body = {"results": [item("one", score="@")]}
     say(double, json.dumps(body).replace('"@"', json.dumps(score)), method="POST")
-    assert opened(service, double).search(SearchQuery("ns", "text")).items == ()
+    assert opened(service, double).search(SearchQuery("ns", "text")).items[0].score == 1.0
+
+
+def test_a_hit_without_a_score_among_others_with_one_comes_last_and_is_not_lost() -> None:
+    assert ranks([0.5, None, 0.25, 0.0]) == [0.5, 0.0625, 0.25, 0.0]
+    assert ranks(["high", None, [], True]) == [1.0, 1 / 2, 1 / 3, 1 / 4]
+    assert ranks([None, -1]) == [0.5, 0.0]
+    assert ranks([]) == []
 
 
 def test_a_score_lies_between_nothing_and_all() -> None:

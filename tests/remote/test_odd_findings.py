@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,17 @@ import pytest
 
 from keyfold import Memory
 from tests.remote.answers import changed, inner
-from tests.remote.common import COGNEE, CORTEXDB, KEY, MEM0_OSS, SERVICES, SUPERMEMORY, TINYHUMANS, Service
+from tests.remote.common import (
+    COGNEE,
+    CORTEXDB,
+    KEY,
+    MEM0_OSS,
+    MEM0_PLATFORM,
+    SERVICES,
+    SUPERMEMORY,
+    TINYHUMANS,
+    Service,
+)
 
 Running = Callable[[Any], Any]
 Remembering = Callable[..., Memory]
@@ -123,6 +134,51 @@ def test_a_score_that_is_no_number_from_0_to_1_ranks_nothing_above_a_true_match(
     with changed(double, path, scored):
         hits = memory.mem_search("ana", "zebra crossing")
     assert all(0 <= hit.score <= 1 for hit in hits)
-    # Those are as near, or as far, as can be; and where a score is none, the order says how good it is.
-    if score not in (ODD[0], ODD[1], "Infinity", "-Infinity") and (service, score) != (COGNEE, "null"):
+    # Those are as near, or as far, as can be. What has no number comes behind those that have one.
+    if score not in (ODD[0], ODD[1], "Infinity", "-Infinity"):
         assert hits[0].topic_key == "good"
+
+
+@pytest.mark.parametrize(
+    ("service", "path", "name"),
+    [
+        (MEM0_OSS, "/search", "score"),
+        (MEM0_PLATFORM, "/search", "score"),
+        (SUPERMEMORY, "/search", "similarity"),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+@pytest.mark.parametrize("awaited", [False, True], ids=["blocking", "awaited"])
+@pytest.mark.parametrize(
+    "score", ["", *(odd for odd in ODD if not odd.strip("-")[0].isdigit() and "Inf" not in odd)]
+)
+def test_hits_that_all_come_without_a_score_are_found_in_the_services_order(
+    service: Service,
+    path: str,
+    name: str,
+    score: str,
+    awaited: bool,
+    running: Running,
+    remembering: Remembering,
+) -> None:
+    double = running(service.double())
+    memory = remembering(service, double)
+    for key, text in (("near", "zebra crossing"), ("far", "zebra grass"), ("none", "a lemon")):
+        memory.mem_save("ana", text, type="decision", title="T", topic_key=key)
+
+    def scored(answer: Any) -> bytes:
+        answer["results"] = [item for item in answer["results"] if "lemon" not in str(item.get("memory"))]
+        for item in answer["results"]:
+            del item[name]
+            if score:
+                item[name] = "@"
+        return json.dumps(answer).replace('"@"', score).encode()
+
+    async def searched() -> Any:
+        async with await service.async_memory(double) as other:
+            return await other.mem_search("ana", "zebra crossing")
+
+    with changed(double, path, scored):
+        found = asyncio.run(searched()) if awaited else memory.mem_search("ana", "zebra crossing")
+    assert [hit.topic_key for hit in found] == ["near", "far"]
+    assert [hit.score for hit in found] == [1.0, 0.5]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from keyfold.dialects.base import Hit, Row
 from keyfold.dialects.cognee_rows import excerpt
-from keyfold.dialects.payload import share
+from keyfold.dialects.payload import ranks
 from keyfold.dialects.wire import Http, Statuses, ask
 from keyfold.errors import StoreError
 from keyfold.flow import Plan
@@ -36,7 +36,7 @@ def nearest(home: str, rows: Sequence[Row], text: str, limit: int) -> Plan[tuple
         raise StoreError(f"{answer.host} answered a search in a form that is not Cognee's")
     by_id = {row.remote: row for row in rows}
     best: dict[str, Hit] = {}
-    for place, entry in enumerate(entries):
+    for entry, score in zip(entries, ranks(list(map(_score, entries))), strict=True):
         row = by_id.get(_data_id(entry))
         if (
             row is None or row.remote in best
@@ -45,7 +45,7 @@ def nearest(home: str, rows: Sequence[Row], text: str, limit: int) -> Plan[tuple
         if row.bare:
             record = replace(row.record, content=excerpt(str(entry.get("text") or "")))
             row = replace(row, payload=replace(row.payload, record=record))
-        best[row.remote] = Hit(row, _score(entry.get("score"), place), excerpt=row.bare)
+        best[row.remote] = Hit(row, score, excerpt=row.bare)
     return sorted(best.values(), key=lambda hit: hit.score, reverse=True), len(entries)
 
 
@@ -54,9 +54,7 @@ def _data_id(entry: Any) -> str:
     return str(metadata.get("data_id")) if isinstance(metadata, dict) else ""
 
 
-def _score(distance: Any, place: int) -> float:
-    """How good a match is: a cosine distance turned round; servers before 1.6 give none, but an order."""
-    if distance is None:
-        return 1.0 / (1.0 + place)
-    # In this order NaN, and what is further off than can be, become 0.
-    return share(1 - distance) if type(distance) in (int, float) else 0.0
+def _score(entry: Any) -> Any:
+    """A cosine distance turned round; servers before 1.6 give none, but an order."""
+    distance = entry.get("score") if isinstance(entry, dict) else None
+    return 1 - distance if isinstance(distance, (int, float)) and type(distance) is not bool else None

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Searched, Shelf, Wanted
 from keyfold.dialects.names import SESSIONS_TAG, is_digest, is_path_id, untagged
-from keyfold.dialects.payload import FIELD, Payload, header, is_cut, read, share, wire_text
+from keyfold.dialects.payload import FIELD, Payload, header, is_cut, ranks, read, wire_text
 from keyfold.dialects.removing import remove_rows, says
 from keyfold.dialects.wire import Answer, Http, Statuses, Together, ask
 from keyfold.errors import StoreError
@@ -276,9 +276,11 @@ def row_of(item: dict[str, Any]) -> Row | None:
 
 def searched(items: Sequence[dict[str, Any]], limit: int) -> Searched:
     """What a search found. A service fills its list with what is as far from the question as can be; then it ends there."""
-    rows = [(row_of(item), item.get("score")) for item in items]
-    hits = [Hit(row, share(score)) for row, score in rows if row is not None]
-    return Searched(hits, is_cut([score for _, score in rows], limit), len(items))
+    scores = [item.get("score") for item in items]
+    rows = zip(map(row_of, items), ranks(scores), strict=True)
+    return Searched(
+        [Hit(row, score) for row, score in rows if row is not None], is_cut(scores, limit), len(items)
+    )
 
 
 def _rows(items: Sequence[dict[str, Any]]) -> list[Row]:

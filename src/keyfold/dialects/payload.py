@@ -120,6 +120,17 @@ def share(value: Any) -> float:
     return float(max(0, min(value, 1))) if type(value) in (int, float) else 0.0
 
 
+def ranks(scores: Sequence[Any]) -> list[float]:
+    """How good the hits of a list are, best first: their scores, or where none is a number, their places.
+
+    One without among others that have a number comes behind what has anything in common, and is not lost.
+    """
+    known = [share(score) if type(score) in (int, float) and score == score else None for score in scores]
+    numbers = [score for score in known if score is not None]
+    least = min((score for score in numbers if score > 0), default=1.0) / 2 if numbers else 1.0
+    return [least / (1 + place) if score is None else score for place, score in enumerate(known)]
+
+
 def is_cut(scores: Sequence[Any], limit: int) -> bool:
     """Whether a list of `limit` hits may have been cut: not when it reaches down to what has nothing in common."""
     worthless = any(type(score) in (int, float) and score <= 0 for score in scores)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from keyfold.contract.reach import within
 from keyfold.dialects import supermemory_wire as wire
 from keyfold.dialects.base import BaseDialect, Hit, Looked, Row, Searched, Shelf, Wanted, newest_first
-from keyfold.dialects.payload import FIELD, Payload, is_cut, read, share
+from keyfold.dialects.payload import FIELD, Payload, is_cut, ranks, read
 from keyfold.dialects.removing import until_gone
 from keyfold.dialects.supermemory_rows import (
     KEY,
@@ -109,7 +109,12 @@ class Supermemory(BaseDialect):
     def search(self, shelf: Shelf, text: str, limit: int, wanted: Wanted) -> Plan[Searched]:  # noqa: ARG002  # nothing is looked up
         tag = tag_of(shelf)
         items = yield from wire.search(tag, text, limit)
-        found = [(entry, item.get("similarity")) for item in items if (entry := entry_of(item)) is not None]
+        scores = [item.get("similarity") for item in items]
+        found = [
+            (entry, score)
+            for item, score in zip(items, ranks(scores), strict=True)
+            if (entry := entry_of(item)) is not None
+        ]
         heads = counting(one for one, _ in found)
         missing = {one.whole for one, _ in found if one.whole is not None} - set(heads)
         if missing:  # which state a part belongs to, its head says
@@ -127,8 +132,8 @@ class Supermemory(BaseDialect):
             if entry.digest is None or entry.id == head.id:  # else it is a state that does not count
                 record = replace(row.record, content=entry.text if row.record.content else "")
                 payload = replace(row.payload, record=record)
-                hits.append(Hit(replace(row, payload=payload), share(score), excerpt=head.parts > 1))
-        return Searched(hits, is_cut([item.get("similarity") for item in items], limit), len(items))
+                hits.append(Hit(replace(row, payload=payload), score, excerpt=head.parts > 1))
+        return Searched(hits, is_cut(scores, limit), len(items))
 
     def insert(self, shelf: Shelf, payloads: Sequence[Payload]) -> Plan[None]:
         # Parts before heads: a record is there once its head is.
