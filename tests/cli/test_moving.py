@@ -194,7 +194,16 @@ def test_notes_are_imported_for_the_user_and_what_vanished_is_told(keyfold: Any,
 
 
 @pytest.mark.parametrize(
-    "name", ["memory.db", "memory.db-wal", "memory.db-shm", "memory.db-journal", "link.db", "later.db-wal"]
+    "name",
+    [
+        "memory.db",
+        "memory.db-wal",
+        "memory.db-shm",
+        "memory.db-journal",
+        "link.db",
+        "later.db-wal",
+        "memory.db.v1-backup",
+    ],
 )
 def test_an_export_never_replaces_a_store_or_what_belongs_to_it(
     keyfold: Any, saved: Any, tmp_path: Path, name: str

@@ -23,21 +23,6 @@ def memory() -> Memory:
     return memory
 
 
-PAST = [NOW, NOW - timedelta(days=1), "2020-01-01T00:00:00Z", timedelta(0), timedelta(seconds=-1)]
-
-
-@pytest.mark.parametrize("end", PAST, ids=str)
-def test_an_end_in_the_past_is_refused_and_nothing_is_lost(memory: Memory, end: Any) -> None:
-    save = {"type": "decision", "title": "t", "topic_key": "k", "expires_at": end}
-    with pytest.raises(InvalidRequest, match="past"):
-        memory.mem_save("ana", "v2", **save)
-    with pytest.raises(InvalidRequest, match="past"):
-        memory.mem_save_many("ana", [{"content": "v2", **save}])
-    with pytest.raises(InvalidRequest, match="past"):
-        memory.mem_update("ana", topic_key="k", expires_at=end)
-    assert [state.content for state in memory.mem_history("ana", topic_key="k")] == ["v1"]
-
-
 def test_an_update_takes_a_span_as_a_save_does(memory: Memory) -> None:
     first = memory.mem_update("ana", topic_key="k", expires_at=timedelta(days=1), idempotency_key="i")
     again = memory.mem_update("ana", topic_key="k", expires_at=timedelta(days=1), idempotency_key="i")

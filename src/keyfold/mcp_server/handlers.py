@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from keyfold.clock import to_text
 from keyfold.errors import InvalidRequest, NotFound
 from keyfold.mcp_server.replies import (
     CEILING,
@@ -19,7 +20,7 @@ from keyfold.mcp_server.replies import (
     when,
     without_user,
 )
-from keyfold.memory import AsyncMemory
+from keyfold.memory import AsyncMemory, checks
 from keyfold.model import Entry, Hit, Record, Revision, SaveResult, Session
 from keyfold.text.counted import counted, not_kept
 from keyfold.text.line import one_line
@@ -33,8 +34,16 @@ _IN_FULL: Final = "mem_get_observation reads one in full, by its id"
 
 async def save(memory: AsyncMemory, user: str, given: Arguments) -> Reply:
     """mem_save"""
+    refuse_past(memory, given.get("expires_at"))
     receipt = await memory.mem_save(user, **given)
     return _receipt(receipt, f"{receipt.outcome}  id {receipt.id}")
+
+
+def refuse_past(memory: AsyncMemory, expires_at: Any) -> None:
+    """A model that gets the year wrong would lose the memory without a word."""
+    moment = checks.moment("expires_at", expires_at)
+    if moment is not None and moment <= memory.core.now():
+        raise InvalidRequest("expires_at", f"is in the past (it is {to_text(memory.core.now())} now)")
 
 
 async def session_summary(memory: AsyncMemory, user: str, given: Arguments) -> Reply:

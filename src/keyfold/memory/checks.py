@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from keyfold.clock import from_text, to_text
+from keyfold.clock import from_text
 from keyfold.config import TYPE_BYTES
 from keyfold.contract.limits import MAX_METADATA_BYTES, json_size
 from keyfold.errors import InvalidRequest
@@ -231,17 +231,14 @@ def moment(field: str, value: Any) -> datetime | None:
 
 
 def expiry(value: Any, now: datetime) -> dict[str, Any]:
-    """When a memory ends: a time to come, None for never, or a timedelta from now; as fields of an Intent."""
+    """When a memory ends: a time, None for never, or a timedelta from now; as fields of an Intent."""
     if not isinstance(value, timedelta):
         if not (value is None or isinstance(value, (str, datetime))):
             raise InvalidRequest(
                 "expires_at",
                 f"must be a timedelta from now, an aware datetime, or None for never, not {type(value).__name__}",
             )
-        end = moment("expires_at", value)
-        if end is not None and end <= now:  # whoever gets the year wrong would lose the memory without a word
-            raise InvalidRequest("expires_at", f"is in the past (it is {to_text(now)} now)")
-        return {"expires_at": end}
+        return {"expires_at": moment("expires_at", value)}
     if value <= timedelta(0):
         raise InvalidRequest("expires_at", "is a span that leads to the past; it must be above zero")
     try:

@@ -166,11 +166,11 @@ def mem_save(
     `<private>` regions become `[REDACTED]` before anything is hashed or stored. `type` is one of
     `Config.observation_types`; `title` takes at most 4,096 bytes, `content` `Config.max_text_bytes`,
     `topic_key`, `user_id` and `session_id` 512 bytes, `metadata` 64 KiB of JSON, 100 `tags` of 256 bytes.
-    UNSET keeps what the record has, None clears it. Times are aware; `expires_at` may be a timedelta from now, which
-    given again within the dedup window is a repeat, while later the memory lives on for as long. `expect_revision=n` writes only when
-    the record is at revision n (0: when it does not exist). `idempotency_key` (at most 64 characters): the
-    same call again within 24 hours gives the first receipt. `derive`: whether a service that draws facts from
-    what it holds may do so from this.
+    UNSET keeps what the record has, None clears it. Times are aware; `expires_at` may have passed (then the memory
+    is gone at once) or be a timedelta from now, which given again within the dedup window is a repeat, while later the
+    memory lives on for as long. `expect_revision=n` writes only when the record is at revision n (0: when it does not
+    exist). `idempotency_key` (at most 64 characters): the same call again within 24 hours gives the first receipt.
+    `derive`: whether a service that draws facts from what it holds may do so from this.
 
     Raises InvalidRequest, Conflict (another writer came first), IdempotencyConflict, StoreError.
     """

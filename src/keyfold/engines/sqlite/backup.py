@@ -95,7 +95,7 @@ def _check(store: str, place: Path, *, force: bool) -> None:
     if side_of(place):
         raise InvalidRequest(
             "FILE",
-            f"ends in {side_of(place)}, as the files do that SQLite keeps beside a store and removes: choose another name",
+            f"ends in {side_of(place)}, as files do that are kept beside a store and removed: choose another name",
         )
     if place.exists():
         if Path(store).exists() and place.samefile(store):

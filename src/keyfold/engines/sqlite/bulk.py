@@ -210,7 +210,7 @@ def _note(
 
 def _write(conn: apsw.Connection, run: _Run, receipts: list[Receipt | None], keep: int | None) -> None:
     """Make the records of a run."""
-    if len(run.new) < WORTH:
+    if len(run.new) < WORTH or not index.is_current(conn):
         for new in run.new:
             receipts[new.place] = write.store_one(conn, new.intent, new.now, keep, new.tokens)
         return

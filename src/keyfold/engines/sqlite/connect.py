@@ -7,6 +7,7 @@ locks that this process holds on it (POSIX advisory locks; https://sqlite.org/ho
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from contextlib import suppress
@@ -20,7 +21,8 @@ from keyfold.errors import KeyfoldError, StoreError, Unavailable
 
 BUSY: Final = 30_000  # milliseconds
 MEMORY: Final = ":memory:"
-SIDES: Final = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a store, under the store's name
+# What is kept beside a store, under the store's name: by SQLite, and by a migration for a while.
+SIDES: Final = re.compile(r"(?:-wal|-shm|-journal|\.v\d+-backup(?:\.partial)?)\Z")
 # What reading a damaged file may raise: SQLite checks the form of a file, not what stands in it.
 FAULTS: Final = (apsw.Error, ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
 _FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -243,12 +245,13 @@ def _use_wal(conn: apsw.Connection) -> None:
 
 
 def side_of(path: str | os.PathLike[str]) -> str:
-    """How a name ends that SQLite takes for that of a file of its own beside a store; empty for any other name.
+    """How a name ends that is that of a file kept for a while beside a store; empty for any other name.
 
     A store of such a name goes when the store beside it is opened, and that may be made at any later time.
     """
     name = os.fspath(path).lower()  # there are file systems on which case tells no names apart
-    return next((side for side in SIDES if name.endswith(side)), "")
+    found = SIDES.search(name)
+    return found[0] if found is not None else ""
 
 
 def _make(path: str, name: str) -> None:
@@ -259,8 +262,8 @@ def _make(path: str, name: str) -> None:
     side = side_of(path) or side_of(place)
     if side:
         raise StoreError(
-            f"{name} ends in {side}, or leads to a name that does, as the files do that SQLite keeps beside a store "
-            "and removes: choose another name (a store that is there already can be renamed)"
+            f"{name} ends in {side}, or leads to a name that does, as files do that are kept beside a store "
+            "and removed: choose another name (a store that is there already can be renamed)"
         )
     try:
         if place.is_dir():

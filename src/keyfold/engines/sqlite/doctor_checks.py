@@ -29,6 +29,7 @@ ORPHANED_KEYS: Final = (
     "OR (ns <> 0 AND NOT EXISTS (SELECT 1 FROM namespaces n WHERE n.num = idempotency.ns))"
 )
 ORPHANED_MARKS: Final = "FROM marks WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.slot = marks.slot)"
+MOST_SLOTS: Final = 1 << 31  # of a namespace; a sequence number has one bit more
 _SETTLED: Final = "(n.num << 32 | n.indexed)"
 # What no note is needed of: the new records, above all that was indexed.
 NEW: Final = (
@@ -134,6 +135,13 @@ def check_counters(look: Look) -> Iterator[Finding]:
     statistics = 0
     for docs, tokens, true_docs, true_tokens in look.conn.execute(_COUNTERS):
         statistics += (docs, tokens) != (true_docs, true_tokens)
+    beyond = _number(
+        look.conn, f"SELECT count(*) FROM namespaces WHERE indexed NOT BETWEEN 0 AND {MOST_SLOTS}"
+    )
+    if beyond:
+        told = counted(beyond, "user")
+        problem = f"{told} whose index reaches further than records ever will: nothing new can be saved"
+        yield fault("counters", problem, count=beyond, remedy="words")
     if statistics:
         told = counted(statistics, "user")
         problem = f"{told} whose counts of indexed records and words are wrong: scores are off"

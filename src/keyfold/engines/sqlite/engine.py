@@ -171,8 +171,7 @@ class SqliteEngine:
         """The records that match the words best."""
 
         def work(conn: apsw.Connection, clock: Clock) -> FoundPage:
-            if self._refusal:
-                readonly.check_index(conn, connect.shown(self._name))
+            index.check(conn, connect.shown(self._name), readonly=bool(self._refusal))
             return search.search(conn, self._hits[conn], query, clock)
 
         return self._read(work)  # type: ignore[no-any-return]  # what search returns

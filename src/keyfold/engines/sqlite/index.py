@@ -19,6 +19,7 @@ import apsw
 from keyfold.contract.indexed_text import indexed_text
 from keyfold.contract.intents import Intent
 from keyfold.engines.sqlite.rows import RECORD, SESSION_SPACE, Rows, namespace_slots, record_of
+from keyfold.errors import StoreError
 from keyfold.model import OBSERVATION, SESSION, UNSET, Record
 from keyfold.text.tokens import TOKENIZER_VERSION, joined_tokens
 
@@ -55,7 +56,11 @@ _STATISTICS: Final = "UPDATE namespaces SET docs = docs + ?, tokens = tokens + ?
 _START_OVER: Final = (
     "INSERT INTO words (words) VALUES ('delete-all')",
     "UPDATE records SET length = 0",
-    f"UPDATE namespaces SET docs = 0, tokens = 0, indexed = {LAST_SLOT} & 0xffffffff",
+    # from the records alone: the index holds nothing, and what the column said may be damaged
+    (
+        "UPDATE namespaces SET docs = 0, tokens = 0, indexed = ifnull((SELECT max(slot) FROM records "
+        "WHERE slot BETWEEN num << 32 AND num << 32 | 0xffffffff), 0) & 0xffffffff"
+    ),
     f"INSERT OR REPLACE INTO unindexed SELECT slot, 0 FROM records WHERE space < {SESSION_SPACE}",
 )
 
@@ -112,7 +117,12 @@ def drop(conn: apsw.Connection, slot: int, length: int) -> None:
 
 
 def flush(conn: apsw.Connection, num: int, at: int = 0, prepared: Tokens | None = None) -> None:
-    """Index all that waits in a namespace. `prepared` is of the text at the slot `at`, unless a field was kept there."""
+    """Index all that waits in a namespace. `prepared` is of the text at the slot `at`, unless a field was kept there.
+
+    A program of another tokenizer may have made the index anew meanwhile: then all that waits is left to it.
+    """
+    if not is_current(conn):
+        return
     docs = tokens = 0
     waiting: Rows = conn.execute(_WAITING, (num,)).fetchall()
     for row in waiting:
@@ -136,6 +146,21 @@ def is_current(conn: apsw.Connection) -> bool:
     return rows == [(TOKENIZER_VERSION,)]
 
 
+def check(conn: apsw.Connection, name: str, *, readonly: bool) -> None:
+    """StoreError where a search would answer from the words of another tokenizer."""
+    if is_current(conn):
+        return
+    if readonly:
+        raise StoreError(
+            f"{name} is read-only, and its word index was made by another version of Keyfold: open it once where it "
+            "can be written, which makes the index again. All but a search works"
+        )
+    raise StoreError(
+        f"the word index of {name} was made anew by another version of Keyfold while this program had the store open: "
+        "restart it with that version. All but a search works"
+    )
+
+
 def rebuild(conn: apsw.Connection, without: Iterable[int] = ()) -> None:
     """Index everything anew, in the caller's transaction: after a change of the tokenizer, or a fault.
 
@@ -143,11 +168,11 @@ def rebuild(conn: apsw.Connection, without: Iterable[int] = ()) -> None:
     """
     for statement in _START_OVER:
         conn.execute(statement)
+    conn.execute("INSERT OR REPLACE INTO meta VALUES ('tokenizer', ?)", (TOKENIZER_VERSION,))
     conn.executemany(_UNNOTE_ONE, [(slot,) for slot in without])
     numbers: Rows = conn.execute("SELECT num FROM namespaces").fetchall()
     for (num,) in numbers:
         flush(conn, num)
-    conn.execute("UPDATE meta SET value = ? WHERE name = 'tokenizer'", (TOKENIZER_VERSION,))
 
 
 def _noted(conn: apsw.Connection, slot: int) -> int:

@@ -24,7 +24,6 @@ import apsw
 
 import keyfold.engines.sqlite.connect as connect
 import keyfold.engines.sqlite.forks as forks
-import keyfold.engines.sqlite.index as index
 import keyfold.engines.sqlite.schema as schema
 from keyfold.engines.sqlite.pool import CLOSED, Pool
 from keyfold.errors import KeyfoldError, StoreError, Unavailable
@@ -94,15 +93,6 @@ def check(conn: apsw.Connection, name: str) -> None:
         raise StoreError(
             f"{name} is read-only, and of an earlier version of Keyfold (schema {version}; this one reads "
             f"{schema.VERSION}): open it once where it can be written, which takes it forward. Nothing was changed"
-        )
-
-
-def check_index(conn: apsw.Connection, name: str) -> None:
-    """StoreError where a search would answer from the words of another tokenizer."""
-    if not index.is_current(conn):
-        raise StoreError(
-            f"{name} is read-only, and its word index was made by another version of Keyfold: open it once where it "
-            "can be written, which makes the index again. All but a search works"
         )
 
 
