@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 from typing import Any
@@ -179,3 +180,33 @@ def test_a_forget_that_was_only_taken_note_of_is_waited_for(
     double.faults.add("apply_then_status", path="forget", code=202, body={"status": "queued"})
     assert memory.mem_delete("ana", topic_key="auth").deleted == 1
     assert topics(service, double, remembering) == []
+
+
+@BOTH_CORTEX
+@pytest.mark.parametrize("awaited", [False, True], ids=["blocking", "awaited"])
+@pytest.mark.parametrize(
+    ("code", "body"), [(204, ""), (200, "null"), (200, "<html>ok</html>"), (200, "[]"), (200, {})]
+)
+@pytest.mark.parametrize("kind", ["status", "apply_then_status"])
+def test_an_erasure_that_is_answered_in_no_form_of_the_services_is_made_sure_of_event_by_event(
+    service: Service,
+    kind: str,
+    code: int,
+    body: Any,
+    awaited: bool,
+    running: Running,
+    remembering: Remembering,
+) -> None:
+    double = running(service.double())
+    memory = remembering(service, double)
+    for number in range(3):
+        memory.mem_save("ana", f"text {number}", type="decision", title="T", topic_key=f"k{number}")
+    fault = double.faults.add(kind, method="POST", path="erasures", code=code, body=body)
+
+    async def erased() -> int:
+        async with await service.async_memory(double) as other:
+            return (await other.mem_delete("ana", all=True)).deleted
+
+    assert (asyncio.run(erased()) if awaited else memory.mem_delete("ana", all=True).deleted) == 3
+    assert fault.struck
+    assert len(remembering(service, double).mem_list("ana")) == 0

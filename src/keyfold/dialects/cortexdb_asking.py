@@ -15,6 +15,7 @@ from keyfold.dialects.base import Recalled, Row, Shelf
 from keyfold.dialects.cortexdb_names import scope_of
 from keyfold.dialects.cortexdb_wire import FINE, Wire, pauses
 from keyfold.dialects.payload import Payload, share, wire_text
+from keyfold.dialects.removing import said as told
 from keyfold.dialects.wire import Closed, Together, Wait
 from keyfold.errors import (
     InvalidRequest,
@@ -166,9 +167,9 @@ class Asking:
                 answer = yield from self._wire.post(path, body, absent=(404, 405, 501))
         except (Unauthorized, Unsupported, InvalidRequest, NotFound):
             return False  # it may be reserved to administrators
-        if answer.status not in FINE:
-            return False
-        said = answer.object()  # passed through as the engine says it, on both wires
+        said = told(answer)  # passed through as the engine says it, on both wires
+        if answer.status not in FINE or not isinstance(said, dict):
+            return False  # nor does what says nothing tell that anything is gone: the events are removed one by one
         identity = said.get("erasure_id")
         for pause in pauses(hosted=False, seconds=ERASED_WITHIN):
             if said.get("status") == "completed" or said.get("erased") is True:
@@ -177,7 +178,9 @@ class Asking:
             if not isinstance(identity, str):
                 return False
             yield Wait(pause)
-            said = (yield from self._wire.get(f"{path}/{identity}")).object()
+            said = told((yield from self._wire.get(f"{path}/{identity}")))
+            if not isinstance(said, dict):
+                return False
         raise Unavailable("the erasure is still running: it will end by itself; read again later")
 
 
