@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from mcp_types import jsonrpc_message_adapter
 
 from keyfold import AsyncMemory
+from keyfold.mcp_server.wire import settled_by
 from mcp import Client
 from tests.mcp.common import SAVE, said, talk
 
@@ -55,3 +57,20 @@ def test_no_name_makes_a_line_of_its_own(end: str) -> None:
         assert (data["metadata"], data["session_id"]) == ({name: name}, name)
 
     talk(work)
+
+
+@pytest.mark.parametrize(
+    ("message", "ended"),
+    [
+        ({"id": 7, "result": {}}, 7),
+        ({"id": "a", "error": {"code": -32600, "message": "no"}}, "a"),
+        ({"method": "notifications/cancelled", "params": {"requestId": 8}}, 8),
+        ({"method": "notifications/cancelled", "params": {}}, None),
+        ({"method": "notifications/cancelled"}, None),
+        ({"method": "notifications/initialized", "params": {"requestId": 8}}, None),
+        ({"id": 9, "method": "ping"}, None),
+    ],
+)
+def test_a_request_ends_with_its_answer_or_when_it_is_called_off(message: dict[str, Any], ended: Any) -> None:
+    read = jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **message})
+    assert settled_by(read) == ended

@@ -13,19 +13,19 @@ import logging
 import math
 import os
 import signal
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, JSONRPCRequest
+from mcp_types import INVALID_REQUEST, JSONRPCMessage, JSONRPCRequest
 
 from keyfold.errors import Unavailable
 from keyfold.mcp_server.ending import Deadline, leave, log_to_stderr
 from keyfold.mcp_server.pipes import LONGEST_LINE, Pipes, Reader, Writer
 from keyfold.mcp_server.server import build_server
 from keyfold.mcp_server.toolbox import Toolbox
-from keyfold.mcp_server.wire import Refusal, is_answer, read_message, reply_line
+from keyfold.mcp_server.wire import Refusal, read_message, reply_line, settled_by
 from keyfold.memory import AsyncMemory
 
 GRACE: Final = 1.0  # seconds for calls under way when the client has closed the pipe
@@ -74,7 +74,7 @@ class Connection:
         self._stopped = asyncio.Event()  # nobody waits for answers any more
         self._idle = asyncio.Event()  # every request has its answer
         self._idle.set()
-        self._unanswered = 0
+        self._unanswered: set[Any] = set()  # the ids of requests
         self._inbox, self._messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
         self._writer = Writer(pipes.sink, self._break)
         self._reader = Reader(pipes.source, self._take, self._end)
@@ -128,10 +128,14 @@ class Connection:
     async def _send(self, outbox: MemoryObjectReceiveStream[SessionMessage]) -> None:
         async for reply in outbox:
             self._writer.put(reply_line(reply.message))
-            if is_answer(reply.message):
-                self._unanswered -= 1
-                if self._unanswered == 0:
-                    self._idle.set()
+            self._settle(reply.message)
+
+    def _settle(self, message: JSONRPCMessage) -> None:
+        ended = settled_by(message)
+        if isinstance(ended, (str, int)):
+            self._unanswered.discard(ended)
+            if not self._unanswered:
+                self._idle.set()
 
     async def _watch(self) -> None:
         """A client that was killed leaves stdin open if a process in between holds it, but not its place as parent."""
@@ -157,8 +161,9 @@ class Connection:
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it is over
             self._inbox.send_nowait(message)
             if isinstance(message.message, JSONRPCRequest):
-                self._unanswered += 1
+                self._unanswered.add(message.message.id)
                 self._idle.clear()
+            self._settle(message.message)  # a call that is called off gets no answer
 
     def _end(self) -> None:
         """The end of stdin, on the reading thread."""

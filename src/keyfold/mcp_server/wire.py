@@ -14,6 +14,7 @@ from mcp_types import (
     PARSE_ERROR,
     JSONRPCError,
     JSONRPCMessage,
+    JSONRPCNotification,
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
@@ -104,6 +105,10 @@ def reply_line(message: JSONRPCMessage) -> bytes:
         return Refusal(INTERNAL_ERROR, problem, getattr(message, "id", None)).line()
 
 
-def is_answer(message: JSONRPCMessage) -> bool:
-    """Whether a message answers a request."""
-    return isinstance(message, (JSONRPCResponse, JSONRPCError))
+def settled_by(message: JSONRPCMessage) -> Any:
+    """The id of the request that a message ends: an answer to it, or the client's word that it needs none. None else."""
+    if isinstance(message, (JSONRPCResponse, JSONRPCError)):
+        return message.id
+    if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+        return (message.params or {}).get("requestId")
+    return None
