@@ -74,9 +74,12 @@ def _of_sqlite(error: apsw.Error, path: str, name: str) -> KeyfoldError:
                 f"{name} is not a SQLite database, or it is encrypted: choose another path. Nothing was changed"
             )
         case apsw.ReadOnlyError() | apsw.PermissionsError():
-            return StoreError(f"{name} or its folder is read-only: make both writable or choose another path")
+            return StoreError(
+                _locked_out(path)
+                or f"{name} or its folder is read-only: make both writable or choose another path"
+            )
         case apsw.CantOpenError():
-            return StoreError(_why_not(path))
+            return StoreError(_locked_out(path) or _why_not(path))
         case apsw.CorruptError():
             return StoreError(f"{name} is damaged: run keyfold doctor, or restore a backup")
         case apsw.IOError():
@@ -282,6 +285,22 @@ def _make(path: str, name: str) -> None:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise StoreError(f"{name} could not be made: {reason}. Choose another path") from None
+
+
+def _locked_out(path: str) -> str:
+    """What lies beside the store, is SQLite's and may not be written by this process; empty when nothing does."""
+    place, by_whom = os.path.realpath(path), os.access in os.supports_effective_ids
+    theirs = [
+        shown(side)
+        for side in (f"{place}{end}" for end in ("-wal", "-shm", "-journal"))
+        if os.path.lexists(side) and not os.access(side, os.W_OK, effective_ids=by_whom)
+    ]
+    if not theirs:
+        return ""
+    return (
+        f"this process may not write {' and '.join(theirs)}: make it writable, or give it to the owner of the store "
+        "(do not remove it: what was saved last may be in it). Nothing was changed"
+    )
 
 
 def _why_not(path: str) -> str:

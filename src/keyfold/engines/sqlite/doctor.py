@@ -55,9 +55,9 @@ def examine(path: str, *, quick: bool = False, clock: Clock = system_clock) -> D
     if not why:
         return _examined(path, opened, quick, clock)
     file = os.path.realpath(absolute(path))
-    seen = readonly.look(file)
-    found = _examined(path, lambda _: _sealed(seen[0], file, path), quick, clock)
-    if readonly.look(file) != seen:
+    seen: list[readonly.Look] = []
+    found = _examined(path, lambda _: _sealed(seen, file, path), quick, clock)
+    if readonly.look(file) != seen[-1]:
         raise Unavailable(f"{path:.300} was changed by another process while it was looked over: try again")
     return Diagnosis(found.facts, (*found.findings, note("file", f"it is read-only: {why}")))
 
@@ -102,15 +102,23 @@ def opened(path: str) -> apsw.Connection:
     return conn
 
 
-def _sealed(manner: str, file: str, path: str) -> apsw.Connection:
-    """The same of a store that cannot be written."""
-    conn = readonly.open_in(manner, file)
-    try:
-        _begin(conn, path)
-    except BaseException:
-        conn.close()
-        raise
-    return conn
+def _sealed(seen: list[readonly.Look], file: str, path: str) -> apsw.Connection:
+    """The same of a store that cannot be written. What it looked like then is added to what was seen."""
+    for turn in range(1, readonly.TRIES + 1):
+        seen.append(readonly.look(file))
+        try:
+            conn = readonly.open_in(seen[-1][0], file)
+            try:
+                _begin(conn, path)
+            except BaseException:
+                conn.close()
+                raise
+            return conn
+        except readonly.PASSING:
+            if turn == readonly.TRIES or not readonly.may_read(file):
+                raise
+            readonly.pause(turn)
+    raise AssertionError  # the last turn returns or raises
 
 
 def _check_file(path: str) -> None:

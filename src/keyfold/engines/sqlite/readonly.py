@@ -3,7 +3,9 @@
 SQLite reads a store in write-ahead mode through two files beside it, and makes them if it may. Which of three ways
 of reading is right follows from which of the two are there (decision 0019):
 
-- both: somebody has the store open, or was killed. An ordinary connection that may only read; locks hold.
+- both: somebody has the store open, or was killed. An ordinary connection that may only read; locks hold. It is
+  opened under a lock that keeps both there: else it makes them when the last writer takes them away meanwhile, and
+  they are this process's then, and no writer's any more.
 - a log alone: a copy of a store that was not closed. What it commits is read, with SQLite's index of the log in
   this process's memory.
 - neither, or an empty log: a store that was closed. The file is read as one that does not change.
@@ -16,7 +18,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +36,8 @@ SHARED: Final = "shared"
 ALONE: Final = "alone"
 STILL: Final = "still"
 TRIES: Final = 10  # of a read that a writer disturbs; a store that somebody keeps open is read under locks
+# What SQLite says of a log or an index of it that a writer takes away, or has not finished making.
+PASSING: Final = (apsw.ReadOnlyError, apsw.CantOpenError)
 
 # How the store is read, and what is compared before and after.
 Look = tuple[Any, ...]
@@ -61,27 +67,70 @@ def _facts(path: str) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
+class _NoNewFiles(apsw.VFS):
+    """One of SQLite's ways to the files, but for those that are not there: they are not made."""
+
+    def __init__(self, name: str, base: str) -> None:
+        self._base = base
+        super().__init__(name, base)
+
+    def xOpen(  # noqa: N802  # as SQLite calls it
+        self, name: str | apsw.URIFilename | None, flags: list[int]
+    ) -> apsw.VFSFile:
+        """A file that is there."""
+        flags[0] &= ~apsw.SQLITE_OPEN_CREATE
+        return apsw.VFSFile(self._base, name, flags)
+
+
+_TAKES_A_LOCK: Final = (
+    "PRAGMA user_version"  # as every read; in write-ahead mode it is held until the closing
+)
+_WITH_LOCKS: Final = _NoNewFiles("keyfold-reads", "")
+_WITHOUT: Final = _NoNewFiles("keyfold-reads-alone", "unix-none") if "unix-none" in apsw.vfs_names() else None
+
+
 def open_in(manner: str, path: str) -> apsw.Connection:
     """A connection that reads in one of the ways above. It makes no file and leaves those that are there."""
     if manner == SHARED:
-        conn = apsw.Connection(path, apsw.SQLITE_OPEN_READONLY)
-    else:
-        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        uri = Path(path).as_uri()
-        if manner == STILL:
-            conn = apsw.Connection(f"{uri}?mode=ro&immutable=1", flags)
-        else:
-            conn = apsw.Connection(f"{uri}?mode=ro", flags, vfs="unix-none")
+        with _kept(path):
+            return _tuned(apsw.Connection(path, apsw.SQLITE_OPEN_READONLY), _TAKES_A_LOCK)
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    uri = Path(path).as_uri()
+    if manner == STILL:
+        return _tuned(apsw.Connection(f"{uri}?mode=ro&immutable=1", flags))
+    # the index of the log is kept in memory; without locks nobody is kept out
+    conn = apsw.Connection(f"{uri}?mode=ro", flags, vfs="keyfold-reads-alone")
+    return _tuned(conn, "PRAGMA locking_mode = EXCLUSIVE")
+
+
+@contextmanager
+def _kept(path: str) -> Iterator[None]:
+    """While the log and the index of it stay. CantOpenError when they are gone already.
+
+    Whoever removes them locks the store's file against all readers first. (A connection through Python is slow:
+    this one only reads what locks the file. The URI's word is for the index, which no VFS is asked to open.)
+    """
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    uri = f"{Path(path).as_uri()}?mode=ro&readonly_shm=1"
+    with closing(_tuned(apsw.Connection(uri, flags, vfs="keyfold-reads"), _TAKES_A_LOCK)):
+        yield
+
+
+def _tuned(conn: apsw.Connection, *more: str) -> apsw.Connection:
     try:
         conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         conn.set_busy_timeout(connect.BUSY)
-        conn.execute("PRAGMA temp_store = MEMORY")
-        if manner == ALONE:  # the index of the log is kept in memory; without locks nobody is kept out
-            conn.execute("PRAGMA locking_mode = EXCLUSIVE")
+        for statement in ("PRAGMA temp_store = MEMORY", *more):
+            conn.execute(statement).fetchall()
     except BaseException:
         conn.close()
         raise
     return conn
+
+
+def pause(turn: int) -> None:
+    """Give a writer the time to come or go."""
+    time.sleep(0.002 * turn)
 
 
 def check(conn: apsw.Connection, name: str) -> None:
@@ -94,6 +143,15 @@ def check(conn: apsw.Connection, name: str) -> None:
             f"{name} is read-only, and of an earlier version of Keyfold (schema {version}; this one reads "
             f"{schema.VERSION}): open it once where it can be written, which takes it forward. Nothing was changed"
         )
+
+
+def may_read(path: str) -> bool:
+    """Whether this process may read the file and what lies beside it."""
+    by_whom = os.access in os.supports_effective_ids
+    places = [Path(f"{path}{side}") for side in ("", "-wal", "-shm")]
+    return all(
+        os.access(place, os.R_OK, effective_ids=by_whom) or not os.path.lexists(place) for place in places
+    )
 
 
 def _unreadable(name: str) -> StoreError:
@@ -117,16 +175,10 @@ class Watched:
         self._closed = False
 
     def _new(self) -> apsw.Connection:
-        try:
-            conn = open_in(self._look[0], self._path)
-        except apsw.CantOpenError:
-            raise _unreadable(self._name) from None
+        conn = open_in(self._look[0], self._path)
         try:
             check(conn, self._name)
             self._equip(conn)
-        except apsw.CantOpenError:
-            conn.close()
-            raise _unreadable(self._name) from None
         except BaseException:
             conn.close()
             raise
@@ -134,14 +186,19 @@ class Watched:
 
     def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """What work returns of a connection, and of one state of the files. Unavailable when they never rest."""
-        for _ in range(TRIES):
+        for turn in range(1, TRIES + 1):
             before = look(self._path)
             pool = self._pool_for(before)
             try:
                 result = pool.run(work, *arguments)
-            except (*connect.FAULTS, KeyfoldError):
+            except (*connect.FAULTS, KeyfoldError) as error:
+                if before[0] == SHARED and isinstance(error, PASSING) and may_read(self._path):
+                    # a writer that goes and comes leaves an equal look: the system gives a number again at once
+                    pause(turn)
                 # of files that changed under it, a read may say anything
-                if pool is self._pool and look(self._path) == before:
+                elif pool is self._pool and look(self._path) == before:
+                    if isinstance(error, apsw.CantOpenError):
+                        raise _unreadable(self._name) from None
                     raise
             else:
                 if look(self._path) == before:
