@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from keyfold.clock import EPOCH, from_micros, from_text
-from keyfold.errors import NotFound, StoreError
+from keyfold.errors import InvalidRequest, NotFound, StoreError
+from keyfold.portability.places import has_log
 from keyfold.portability.strict_json import LARGEST, BadInput, decoded
 from keyfold.text.check import clean as clean
 from keyfold.text.redact import redact, redact_count
@@ -80,6 +81,8 @@ def check_there(path: Path) -> None:
         raise NotFound(f"there is nothing to import at {str(path)!r}") from None
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    if path.is_file() and has_log(path):
+        raise InvalidRequest("path", "is a store that is open: keyfold copy takes what is in it")
 
 
 def open_source(path: Path) -> BinaryIO:

@@ -35,10 +35,19 @@ def check_place(place: Path, header: str) -> None:
         return
     if not place.is_file():
         raise InvalidRequest("path", f"is there and is no ordinary file: {_ELSE}")
-    if _begin(place, STORE) or any(_size(place.with_name(place.name + side)) for side in SIDES):
+    if has_log(place) or _begin(place, STORE):
         raise InvalidRequest("path", f"is a store: {_ELSE}")
     if _size(place) and not _begin(place, header.encode()):
         raise InvalidRequest("path", f"is there already and is no export: {_ELSE}, or move it away")
+
+
+def has_log(place: Path) -> bool:
+    """Whether what SQLite keeps beside a store lies there, so that the store may be open.
+
+    To be asked before such a file is looked into: this process may have it open itself, and loses its locks on a file
+    that it opens and closes by another way than SQLite's.
+    """
+    return any(_size(place.with_name(place.name + side)) for side in SIDES)
 
 
 def _begin(place: Path, words: bytes) -> bool:
