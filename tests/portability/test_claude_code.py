@@ -300,4 +300,5 @@ def test_any_content_of_a_message_is_no_crash(content: Any) -> None:
     from keyfold.portability.report import Report
 
     for kind in ("user", "assistant"):
-        turns_of({"type": kind, "message": {"content": content}}, datetime.now(UTC), "line 1", 1, Report())
+        line = {"type": kind, "message": {"content": content}}
+        assert isinstance(turns_of(line, datetime.now(UTC), "line 1", 1, Report()), list)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final
 
 from keyfold.errors import InvalidRequest, StoreError
+from keyfold.text.sides import SIDES, side_of
 
-SIDES: Final = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a store
-_BACKUP: Final = re.compile(r"\.v\d+-backup(?:\.partial)?$")  # what a migration keeps there for a while
 STORE: Final = b"SQLite format 3\0"
 _ELSE: Final = "choose another path"
 
@@ -24,10 +22,7 @@ def check_place(place: Path, header: str) -> None:
         raise InvalidRequest("path", "is no name of a file")
     if place.is_dir():
         raise StoreError(f"{str(place)!r:.300} is a folder: give the path of a file in it")
-    name = place.name.lower()
-    if name.endswith(SIDES) or _BACKUP.search(
-        name
-    ):  # also where no store is yet: the first one would remove it
+    if side_of(place.name):  # also where no store is there yet: the first one would remove it
         raise InvalidRequest("path", f"ends as files beside a store do, which are removed: {_ELSE}")
     if place.is_symlink() and not place.exists():
         raise InvalidRequest("path", f"is a link to nothing: {_ELSE}")

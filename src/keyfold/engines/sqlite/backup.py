@@ -19,13 +19,14 @@ import apsw
 import keyfold.engines.sqlite.schema as schema
 from keyfold.clock import EPOCH
 from keyfold.contract.intents import Ref
-from keyfold.engines.sqlite.connect import shown, side_of, translated
+from keyfold.engines.sqlite.connect import shown, translated
 from keyfold.engines.sqlite.copying import Counts, copy_pages, counts_of, make_private, sync
 from keyfold.engines.sqlite.forget import INLINE
 from keyfold.engines.sqlite.read import history
 from keyfold.engines.sqlite.rows import Rows
 from keyfold.errors import InvalidRequest, StoreError
 from keyfold.model import Model
+from keyfold.text.sides import side_of
 
 COMPARED: Final = 100
 

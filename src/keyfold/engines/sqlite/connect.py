@@ -7,7 +7,6 @@ locks that this process holds on it (POSIX advisory locks; https://sqlite.org/ho
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
 from contextlib import suppress
@@ -18,11 +17,10 @@ import apsw
 
 import keyfold.engines.sqlite.schema as schema
 from keyfold.errors import KeyfoldError, StoreError, Unavailable
+from keyfold.text.sides import SIDES, side_of
 
 BUSY: Final = 30_000  # milliseconds
 MEMORY: Final = ":memory:"
-# What is kept beside a store, under the store's name: by SQLite, and by a migration for a while.
-SIDES: Final = re.compile(r"(?:-wal|-shm|-journal|\.v\d+-backup(?:\.partial)?)\Z")
 # What reading a damaged file may raise: SQLite checks the form of a file, not what stands in it.
 FAULTS: Final = (apsw.Error, ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
 _FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -247,16 +245,6 @@ def _use_wal(conn: apsw.Connection) -> None:
         pause = min(pause * 2, 0.05)
 
 
-def side_of(path: str | os.PathLike[str]) -> str:
-    """How a name ends that is that of a file kept for a while beside a store; empty for any other name.
-
-    A store of such a name goes when the store beside it is opened, and that may be made at any later time.
-    """
-    name = os.fspath(path).lower()  # there are file systems on which case tells no names apart
-    found = SIDES.search(name)
-    return found[0] if found is not None else ""
-
-
 def _make(path: str, name: str) -> None:
     """An empty file, if there is none, that only its owner can read; SQLite gives its side files the same mode."""
     if "\0" in path:
@@ -292,7 +280,7 @@ def _locked_out(path: str) -> str:
     place, by_whom = os.path.realpath(path), os.access in os.supports_effective_ids
     theirs = [
         shown(side)
-        for side in (f"{place}{end}" for end in ("-wal", "-shm", "-journal"))
+        for side in (f"{place}{end}" for end in SIDES)
         if os.path.lexists(side) and not os.access(side, os.W_OK, effective_ids=by_whom)
     ]
     if not theirs:
